@@ -1,0 +1,1 @@
+"""Every formula of the course in numpy, as the formula reads."""

@@ -1,0 +1,147 @@
+"""Checks of arguments that the numpy and the PyTorch half share.
+
+Everything here looks at ``.shape``, ``.ndim`` and ``.dtype`` alone, so it works on arrays and tensors alike and
+imports neither numpy nor torch. Every failure is a ``ValueError`` that names the argument, what came and
+what was expected.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def dtype_name(x: Any) -> str:
+    """Return the name of an array's or a tensor's dtype, without the library's prefix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> dtype_name(np.zeros(2, dtype=np.float32))
+    'float32'
+    """
+    return str(x.dtype).rsplit(".", 1)[-1]
+
+
+def describe(x: Any) -> str:
+    """Say in a few words what a value is: dtype and shape of an array, or its type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> describe(np.zeros((2, 3)))
+    'float64 of shape (2, 3)'
+    >>> describe([1, 2])
+    'list'
+    """
+    if hasattr(x, "dtype") and hasattr(x, "shape"):
+        return f"{dtype_name(x)} of shape {tuple(x.shape)}"
+    return type(x).__name__
+
+
+def check_float(name: str, x: Any, axes: str = "") -> None:
+    """Raise unless `x` is an array or a tensor of real floating-point numbers with at least one axis."""
+    wanted = f"an array of real floating-point numbers{f' of shape {axes}' if axes else ''}"
+    if not (hasattr(x, "dtype") and hasattr(x, "shape")):
+        raise ValueError(f"{name} must be {wanted}; got {describe(x)}")
+    if "float" not in dtype_name(x):
+        raise ValueError(f"{name} must be {wanted}; got {describe(x)}")
+    if len(x.shape) == 0:
+        raise ValueError(f"{name} must have at least one axis; got {describe(x)}")
+
+
+def check_axis(name: str, x: Any, axis: int) -> None:
+    """Raise unless `axis` is an axis of `x` that holds at least one element."""
+    n_axes = len(x.shape)
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -n_axes <= axis < n_axes:
+        raise ValueError(
+            f"axis must be a whole number from {-n_axes} to {n_axes - 1} "
+            f"for {name} of shape {tuple(x.shape)}; got {axis!r}"
+        )
+    if x.shape[axis] == 0:
+        raise ValueError(f"{name} must not be empty along axis {axis}; got shape {tuple(x.shape)}")
+
+
+def check_same_shape(name: str, x: Any, other_name: str, other: Any) -> None:
+    """Raise unless `x` has the shape of `other`."""
+    if tuple(x.shape) != tuple(other.shape):
+        raise ValueError(
+            f"{name} must have the shape of {other_name}, {tuple(other.shape)}; "
+            f"got {tuple(x.shape)}"
+        )
+
+
+def check_same_dtype(**arrays: Any) -> None:
+    """Raise unless all arrays have the dtype of the first."""
+    (first, x), *rest = arrays.items()
+    for name, other in rest:
+        if dtype_name(other) != dtype_name(x):
+            raise ValueError(
+                f"{name} must have the dtype of {first}, {dtype_name(x)}; got {dtype_name(other)}"
+            )
+
+
+def check_positive_int(name: str, value: Any) -> None:
+    """Raise unless `value` is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+
+
+def check_mask(mask: Any, scores_shape: tuple[int, ...]) -> None:
+    """Raise unless `mask` is boolean and broadcasts to the shape of the scores."""
+    if (
+        not hasattr(mask, "shape")
+        or dtype_name(mask) != "bool"
+        or not _broadcasts(tuple(mask.shape), scores_shape)
+    ):
+        raise ValueError(
+            f"mask must be boolean with a shape that broadcasts to {scores_shape}; "
+            f"got {describe(mask)}"
+        )
+
+
+def check_attention_inputs(q: Any, k: Any, v: Any, mask: Any = None) -> None:
+    """Raise unless queries, keys, values and mask fit together.
+
+    Parameters
+    ----------
+    q, k, v : array or tensor, (..., n_q, d_k), (..., n_k, d_k) and (..., n_k, d_v)
+        One floating dtype, the same leading axes, no empty sequence.
+    mask : boolean array or tensor, optional
+        Broadcasts to (..., n_q, n_k).
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    for name, x, axes in (("q", q, "(..., n_q, d_k)"), ("k", k, "(..., n_k, d_k)"),
+                          ("v", v, "(..., n_k, d_v)")):  # fmt: skip
+        check_float(name, x, axes)
+        if len(x.shape) < 2:
+            raise ValueError(f"{name} must have a shape {axes}; got {tuple(x.shape)}")
+        if 0 in x.shape:
+            raise ValueError(f"{name} must not be empty: {axes}; got shape {tuple(x.shape)}")
+    check_same_dtype(q=q, k=k, v=v)
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(
+            f"k must have the width of q, d_k = {q.shape[-1]}; got shape {tuple(k.shape)}"
+        )
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError(
+            f"v must have one row for each of the {k.shape[-2]} keys; got shape {tuple(v.shape)}"
+        )
+    for name, x in (("k", k), ("v", v)):
+        if tuple(x.shape[:-2]) != tuple(q.shape[:-2]):
+            raise ValueError(
+                f"{name} must have the leading axes of q, {tuple(q.shape[:-2])}; "
+                f"got {tuple(x.shape[:-2])}"
+            )
+    if mask is not None:
+        check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+
+
+def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Tell whether `shape` broadcasts to `target` without enlarging it."""
+    return len(shape) <= len(target) and all(
+        a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False)
+    )
