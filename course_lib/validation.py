@@ -1,8 +1,8 @@
 """Checks of arguments that the numpy and the PyTorch half share.
 
-Everything here looks at ``.shape``, ``.ndim`` and ``.dtype`` alone, so it works on arrays and tensors alike and
-imports neither numpy nor torch. Every failure is a ``ValueError`` that names the argument, what came and
-what was expected.
+Everything here looks at ``.shape`` and ``.dtype`` alone, so it works on arrays and tensors alike
+and imports neither numpy nor torch. Every failure is a ``ValueError`` that names the argument, what
+came and what was expected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def describe(x: Any) -> str:
 
 
 def check_float(name: str, x: Any, axes: str = "") -> None:
-    """Raise unless `x` is an array or a tensor of real floating-point numbers with at least one axis."""
+    """Raise unless `x` is an array or tensor of real floats with at least one axis."""
     wanted = f"an array of real floating-point numbers{f' of shape {axes}' if axes else ''}"
     if not (hasattr(x, "dtype") and hasattr(x, "shape")):
         raise ValueError(f"{name} must be {wanted}; got {describe(x)}")

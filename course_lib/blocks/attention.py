@@ -1,6 +1,7 @@
 """Softmax, scaled dot-product attention and their gradients, in PyTorch.
 
-The formulas are those of Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 3.2.1.
+The formulas are those of Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762),
+section 3.2.1.
 Half-precision input is computed in single precision and returned in half.
 """
 
@@ -54,8 +55,8 @@ def widen(x: Tensor) -> Tensor:
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """Turn scores into weights that are positive and sum to 1 along `axis`.
 
-    ``softmax(x)_i = exp(x_i) / sum_j exp(x_j)``, computed after subtracting the maximum, so that no exponential
-    overflows.
+    ``softmax(x)_i = exp(x_i) / sum_j exp(x_j)``, computed after subtracting the maximum, so that no
+    exponential overflows.
 
     Parameters
     ----------
@@ -144,8 +145,8 @@ def scaled_dot_product_attention(
 def softmax_backward(weights: Tensor, d_weights: Tensor) -> Tensor:
     """Carry a gradient from softmax's weights back to its scores, along the last axis.
 
-    With p = softmax(s): ``∂L/∂s_i = p_i (∂L/∂p_i − Σ_j p_j ∂L/∂p_j)``, the product with softmax's Jacobian
-    ``diag(p) − p pᵀ``.
+    With p = softmax(s): ``∂L/∂s_i = p_i (∂L/∂p_i − Σ_j p_j ∂L/∂p_j)``, the product with softmax's
+    Jacobian ``diag(p) − p pᵀ``.
 
     Parameters
     ----------
@@ -233,8 +234,8 @@ def scaled_dot_product_attention_backward(
 def causal_mask(n_q: int, n_k: int | None = None) -> Tensor:
     """Return the mask under which a token sees itself and what came before it.
 
-    Query i stands at position ``n_k − n_q + i`` among the keys: with fewer queries than keys, the queries are
-    the last ones.
+    Query i stands at position ``n_k − n_q + i`` among the keys: with fewer queries than keys, the
+    queries are the last ones.
 
     Parameters
     ----------
@@ -275,7 +276,8 @@ def causal_mask(n_q: int, n_k: int | None = None) -> Tensor:
 def entropy(weights: Tensor) -> Tensor:
     """Return the entropy of each row of weights, in nats.
 
-    ``H(p) = −Σ_i p_i ln p_i``, where a weight of 0 adds 0: between 0 (all on one) and ln n (uniform).
+    ``H(p) = −Σ_i p_i ln p_i``, where a weight of 0 adds 0: between 0 (all on one) and ln n (all
+    equal).
 
     Parameters
     ----------
@@ -343,7 +345,8 @@ def temperature_for_entropy(scores: Tensor, target: float) -> float:
     lowest, highest = log((s == s.max()).sum()), log(len(s))
     if not lowest < target < highest:
         raise ValueError(
-            f"target must lie between {lowest:.4f} and {highest:.4f} for these scores; got {target!r}"
+            f"target must lie between {lowest:.4f} and {highest:.4f} for these scores; "
+            f"got {target!r}"
         )
     spread = float(s.max() - s.min())
     cold, hot = log(spread * 1e-12), log(spread * 1e12)
