@@ -12,6 +12,7 @@ from math import exp, log, sqrt
 import torch
 from torch import Tensor
 
+from course_lib.precision import widen
 from course_lib.validation import (
     check_attention_inputs,
     check_axis,
@@ -28,28 +29,7 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "temperature_for_entropy",
-    "widen",
 ]
-
-
-def widen(x: Tensor) -> Tensor:
-    """Return half-precision numbers in single precision, all others as they are.
-
-    Parameters
-    ----------
-    x : tensor of any shape
-
-    Returns
-    -------
-    tensor of the same shape
-        float32 where `x` is float16 or bfloat16; otherwise `x` itself.
-
-    Examples
-    --------
-    >>> widen(torch.ones(2, dtype=torch.bfloat16)).dtype
-    torch.float32
-    """
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from course_lib.precision import widen
 from course_lib.validation import (
     check_attention_inputs,
     check_axis,
@@ -31,28 +32,7 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "temperature_for_entropy",
-    "widen",
 ]
-
-
-def widen(x: NDArray) -> NDArray:
-    """Return half-precision numbers in single precision, all others as they are.
-
-    Parameters
-    ----------
-    x : array of any shape
-
-    Returns
-    -------
-    array of the same shape
-        float32 where `x` is float16; otherwise `x` itself.
-
-    Examples
-    --------
-    >>> widen(np.ones(2, dtype=np.float16)).dtype
-    dtype('float32')
-    """
-    return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
 def softmax(x: NDArray, axis: int = -1) -> NDArray:
