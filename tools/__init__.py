@@ -1,0 +1,1 @@
+"""Authoring commands behind the Makefile. Nothing that a student imports."""
