@@ -30,7 +30,11 @@ from course_lib.grading import check
 from course_lib.reference.attention import softmax
 report = check("05.softmax", softmax)
 assert report.points == report.max_points, str(report)
-report = check("05.softmax", lambda x, axis=-1: numpy.exp(x) / numpy.exp(x).sum(axis, keepdims=True))
+def careless(x, axis=-1):
+    exps = numpy.exp(x)
+    return exps / exps.sum(axis=axis, keepdims=True)
+
+report = check("05.softmax", careless)
 assert 0 < report.points < report.max_points, str(report)
 print(len(names), "modules")
 """
