@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -15,19 +17,19 @@ def main() -> None:
     """Compare at three lengths, 8 heads of width 64, with a causal mask."""
     for n in (64, 256, 1024):
         rng = np.random.default_rng(5)
-        q, k, v = (rng.standard_normal((1, 8, n, 64)).astype(np.float32) for _ in range(3))
-        tensors = [torch.from_numpy(x) for x in (q, k, v)]
+        arrays = [rng.standard_normal((1, 8, n, 64)).astype(np.float32) for _ in range(3)]
+        tensors = [torch.from_numpy(x) for x in arrays]
         mask, tensor_mask = numpy_half.causal_mask(n), torch_half.causal_mask(n)
         results = compare(
             {
-                "torch.nn.functional (no weights returned)": lambda t=tensors, m=tensor_mask: (
-                    F.scaled_dot_product_attention(*t, attn_mask=m)
+                "torch.nn.functional (no weights returned)": partial(
+                    F.scaled_dot_product_attention, *tensors, attn_mask=tensor_mask
                 ),
-                "course_lib.blocks": lambda t=tensors, m=tensor_mask: (
-                    torch_half.scaled_dot_product_attention(*t, m)
+                "course_lib.blocks": partial(
+                    torch_half.scaled_dot_product_attention, *tensors, tensor_mask
                 ),
-                "course_lib.reference": lambda x=(q, k, v), m=mask: (
-                    numpy_half.scaled_dot_product_attention(*x, m)
+                "course_lib.reference": partial(
+                    numpy_half.scaled_dot_product_attention, *arrays, mask
                 ),
             }
         )
