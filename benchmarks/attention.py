@@ -17,19 +17,19 @@ def main() -> None:
     """Compare at three lengths, 8 heads of width 64, with a causal mask."""
     for n in (64, 256, 1024):
         rng = np.random.default_rng(5)
-        arrays = [rng.standard_normal((1, 8, n, 64)).astype(np.float32) for _ in range(3)]
-        tensors = [torch.from_numpy(x) for x in arrays]
+        q, k, v = (rng.standard_normal((1, 8, n, 64)).astype(np.float32) for _ in range(3))
+        tq, tk, tv = (torch.from_numpy(x) for x in (q, k, v))
         mask, tensor_mask = numpy_half.causal_mask(n), torch_half.causal_mask(n)
         results = compare(
             {
                 "torch.nn.functional (no weights returned)": partial(
-                    F.scaled_dot_product_attention, *tensors, attn_mask=tensor_mask
+                    F.scaled_dot_product_attention, tq, tk, tv, attn_mask=tensor_mask
                 ),
                 "course_lib.blocks": partial(
-                    torch_half.scaled_dot_product_attention, *tensors, tensor_mask
+                    torch_half.scaled_dot_product_attention, tq, tk, tv, tensor_mask
                 ),
                 "course_lib.reference": partial(
-                    numpy_half.scaled_dot_product_attention, *arrays, mask
+                    numpy_half.scaled_dot_product_attention, q, k, v, mask
                 ),
             }
         )
