@@ -148,7 +148,10 @@ def test_the_setup_cell_says_what_to_do_when_the_library_cannot_be_installed(
     notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
     setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
     notebook.cells = [setup]
-    NotebookClient(notebook, timeout=120, kernel_name=kernel, allow_errors=True).execute()
+    elsewhere = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(
+        notebook, timeout=120, kernel_name=kernel, allow_errors=True, resources=elsewhere
+    ).execute()
     errors = [out for out in setup.outputs if out.output_type == "error"]
     assert errors, "the notebook must not go on without the library"
     shown = " ".join(str(out.get("evalue", "")) + str(out.get("text", "")) for out in setup.outputs)
