@@ -269,13 +269,14 @@ _SOFTMAX_WRONG = [
         name="no exponential",
         wrong=_softmax_no_exponential,
         hint="You divide the scores themselves by their sum. A score of 0 or below then gets no "
-        "weight or a negative one. → Which function makes every score positive and keeps the order?",
+        "weight or a negative one. → Which function makes every score positive and keeps the "
+        "order?",
     ),
     Misconception(
         name="the logarithm",
         wrong=_softmax_log,
-        hint="These are the logarithms of the weights: none is above 0. → Which step of log-softmax "
-        "is one too many here?",
+        hint="These are the logarithms of the weights: none is above 0. → Which step of "
+        "log-softmax is one too many here?",
     ),
     Misconception(
         name="applied twice",
@@ -323,7 +324,7 @@ def _softmax_by_loops(x: NDArray, axis: int = -1) -> NDArray:
 
 
 def _softmax_by_pairs(x: NDArray, axis: int = -1) -> NDArray:
-    """Divide 1 by the sum of all e^(s_j − s_i): no maximum needed, since e^∞ means a weight of 0."""
+    """Divide 1 by the sum of all e^(s_j − s_i): where one is ∞, the weight is 0."""
     rows = np.moveaxis(x, axis, -1)
     with np.errstate(all="ignore"):
         against = np.exp(rows[..., None, :] - rows[..., :, None])
@@ -747,8 +748,8 @@ _ATTENTION = Exercise(
         "(…, n_q, n_k), (…, n_q, n_k), (…, n_q, d_v), and use your `softmax`.",
         "Only the last two axes of k change places: `k.swapaxes(-2, -1)`. The width that the "
         "scores are scaled by is the size of the last axis of q.",
-        "The mask acts on the scores: `np.where(mask, scores, -np.inf)`. A softmax that gives 0 for "
-        "a row of −∞ does the rest, also for a query that may look at nothing.",
+        "The mask acts on the scores: `np.where(mask, scores, -np.inf)`. A softmax that gives 0 "
+        "for a row of −∞ does the rest, also for a query that may look at nothing.",
     ],
     points=4,
     minutes=20,
@@ -872,8 +873,8 @@ _BACK_WRONG = [
     Misconception(
         name="only the part −p pᵀ",
         wrong=_back_off_diagonal,
-        hint="The sum is there, and the term with δ is missing: a score's effect on its own weight. "
-        "→ What does δ contribute to the sum over i?",
+        hint="The sum is there, and the term with δ is missing: a score's effect on its own "
+        "weight. → What does δ contribute to the sum over i?",
     ),
     Misconception(
         name="only weights times gradient",
@@ -891,8 +892,8 @@ _BACK_WRONG = [
     Misconception(
         name="the sum runs over everything",
         wrong=_back_all_axes,
-        hint="With one row all is well, with several one sum is taken from all of them. → What does "
-        "`sum()` add up when it isn't told an axis?",
+        hint="With one row all is well, with several one sum is taken from all of them. → What "
+        "does `sum()` add up when it isn't told an axis?",
     ),
     Misconception(
         name="an unweighted sum",
@@ -903,8 +904,8 @@ _BACK_WRONG = [
     Misconception(
         name="an unweighted mean",
         wrong=_back_plain_mean,
-        hint="You subtract the plain mean of the gradients: right only where all weights are equal. "
-        "→ In which mean does a large weight count for more?",
+        hint="You subtract the plain mean of the gradients: right only where all weights are "
+        "equal. → In which mean does a large weight count for more?",
     ),
     Misconception(
         name="a mean of products",
@@ -946,8 +947,8 @@ _BACK_WRONG = [
     Misconception(
         name="the gradient is overwritten",
         wrong=_back_in_place,
-        hint="The numbers are right, but the caller's `d_weights` is gone: your function writes its "
-        "result into its argument. → Which line (perhaps with `-=` or `*=`) changes it?",
+        hint="The numbers are right, but the caller's `d_weights` is gone: your function writes "
+        "its result into its argument. → Which line (perhaps with `-=` or `*=`) changes it?",
     ),
 ]
 
@@ -1359,8 +1360,8 @@ _ATTENTION_BACKWARD = Exercise(
         "O = P V gives d_v and the gradient of P; softmax gives that of S; S = QKᵀ/√d_k gives the "
         "rest.",
         "Let the shapes tell you what to transpose: a gradient has the shape of what it belongs "
-        "to. d_v is (n_k, d_v), and P is (n_q, n_k); the gradient of P is (n_q, n_k), from d_output "
-        "(n_q, d_v) and v (n_k, d_v).",
+        "to. d_v is (n_k, d_v), and P is (n_q, n_k); the gradient of P is (n_q, n_k), from "
+        "d_output (n_q, d_v) and v (n_k, d_v).",
         "The mask needs no line on the way back: where the weight is 0, `softmax_backward` "
         "multiplies by 0. The scale needs one, once for d_q and once for d_k.",
     ],
@@ -1559,15 +1560,15 @@ _TEMPERATURE_WRONG = [
     Misconception(
         name="stopped too early",
         wrong=_temperature_coarse,
-        hint="Near, but good to two digits at most, where four are asked for. → By what factor does "
-        "one halving shrink the interval, and how many does a factor of 10,000 need?",
+        hint="Near, but good to two digits at most, where four are asked for. → By what factor "
+        "does one halving shrink the interval, and how many does a factor of 10,000 need?",
     ),
     Misconception(
         name="scores standardised first",
         wrong=_temperature_standardised,
-        hint="Your result is the same however large the scores are: they were brought to one spread "
-        "first. → By what must your result be multiplied to undo that, or what should not be done "
-        "at all?",
+        hint="Your result is the same however large the scores are: they were brought to one "
+        "spread first. → By what must your result be multiplied to undo that, or what should not "
+        "be done at all?",
     ),
     Misconception(
         name="the weights divided, not the scores",
@@ -1665,9 +1666,9 @@ _TEMPERATURE = Exercise(
         "a value that is too low tells you on which side to go on.",
         "Halve an interval: keep a temperature that is too cold and one that is too hot, try the "
         "middle, and replace the one or the other. Fifty halvings leave nothing to wish for.",
-        "The right temperature grows with the spread of the scores, so let the ends of the interval "
-        "be that spread times a very small and a very large number, and halve the logarithm: the "
-        "middle of two temperatures is the root of their product.",
+        "The right temperature grows with the spread of the scores, so let the ends of the "
+        "interval be that spread times a very small and a very large number, and halve the "
+        "logarithm: the middle of two temperatures is the root of their product.",
     ],
     points=4,
     minutes=25,
