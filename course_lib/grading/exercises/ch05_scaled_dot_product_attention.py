@@ -2451,14 +2451,15 @@ _WINDOW_WRONG = [
         wrong=window_attention_broken,
         program=_as_cell(window_attention_broken, "window_attention"),
         hint="This is what the broken program returns. For one sequence its numbers are right, in "
-        "a batch they aren't. → Which of its axes are counted from the front? Print q.shape[1] for "
-        "one sequence and for a batch.",
+        "a batch they aren't. → Print q.shape[1] for one sequence and for a batch: which axis is it, "
+        "and what else in the program is counted from the front?",
     ),
     Misconception(
         name="the program as it was, but q is copied",
         wrong=_windows(scale=_scale_second_axis, axis=1),
         hint="The caller's queries are safe now, but in a batch the numbers are still wrong. → "
-        "Which axes are counted from the front? Print q.shape[1] for one sequence and for a batch.",
+        "Print q.shape[1] for one sequence and for a batch: which axis is it, and what else in the "
+        "program is counted from the front?",
     ),
     Misconception(
         name="softmax repaired, scale not, q still overwritten",
@@ -2471,8 +2472,8 @@ _WINDOW_WRONG = [
         name="softmax repaired, scale not",
         wrong=_windows(scale=_scale_second_axis),
         hint="Each row of weights sums to 1 now, in a batch as well, but they are sharper or more "
-        "even than they should be. → By the root of which number are the queries divided in a "
-        "batch? There is one more place where an axis is counted from the front.",
+        "even than they should be. → One axis is still counted from the front: by the root of which "
+        "number are the queries divided in a batch?",
     ),
     Misconception(
         name="scale repaired, softmax not, q still overwritten",
