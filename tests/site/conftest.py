@@ -226,7 +226,7 @@ def look_at(browser: Browser, address: str, name: str) -> Visit:
         page.wait_for_timeout(350)  # colours fade from one theme to the other
         visit.axe[theme] = page.evaluate(AXE)
     page.set_viewport_size({"width": 360, "height": 800})
-    page.wait_for_timeout(100)
+    page.wait_for_timeout(500)  # the theme waits a while before it looks what scrolls
     visit.axe["phone"] = page.evaluate(AXE)
     visit.bytes = sum(
         page.evaluate(
