@@ -164,6 +164,18 @@ def _softmax_mean_shift(x: NDArray, axis: int = -1) -> NDArray:
         return e / e.sum(axis=axis, keepdims=True)
 
 
+def _softmax_clipped(x: NDArray, axis: int = -1) -> NDArray:
+    return _naive_softmax(np.clip(x, -500.0, 500.0), axis)
+
+
+def _softmax_shift_last(x: NDArray, axis: int = -1) -> NDArray:
+    """Take the maximum along the last axis, the sum along the one asked for."""
+    peak = x.max(axis=-1, keepdims=True)
+    e = np.exp(x - np.where(peak == -np.inf, 0.0, peak))
+    total = e.sum(axis=axis, keepdims=True)
+    return e / np.where(total == 0.0, 1.0, total)
+
+
 def _softmax_large_negative(x: NDArray, axis: int = -1) -> NDArray:
     return _plain_softmax(np.where(x == -np.inf, -1e9, x), axis)
 
@@ -238,6 +250,19 @@ _SOFTMAX_WRONG = [
         wrong=_softmax_mean_shift,
         hint="Taking the mean away leaves the weights right on paper, but the largest score can "
         "still lie far above the mean. → After which shift is no exponent above 0?",
+    ),
+    Misconception(
+        name="scores clipped",
+        wrong=_softmax_clipped,
+        hint="You cut large scores down to a limit: scores above it become equal, and so do their "
+        "weights. → Which change leaves all differences between scores as they are?",
+    ),
+    Misconception(
+        name="maximum and sum along different axes",
+        wrong=_softmax_shift_last,
+        hint="Right along the last axis. Along another, what you subtract differs between the "
+        "scores that are weighed against each other, so it doesn't cancel. → In which two places "
+        "does softmax use an axis?",
     ),
     Misconception(
         name="NaN where all is −∞",
@@ -481,6 +506,31 @@ def _attend_over_queries(
     return weights @ v, weights
 
 
+def _attend_axis_1(q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None = None) -> _Attended:
+    weights = ref.softmax(_hide(_scores(q, k), mask), 1)
+    return weights @ v, weights
+
+
+def _attend_hides_all(q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None = None) -> _Attended:
+    """Give np.where a mask that is None: it counts as False."""
+    weights = ref.softmax(np.where(np.array(mask, bool), _scores(q, k), -np.inf))
+    return weights @ v, weights
+
+
+def _attend_indexed(q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None = None) -> _Attended:
+    """Index the scores with the mask, which must have their shape then."""
+    scores = _scores(q, k)
+    if mask is not None:
+        scores[~mask] = -np.inf
+    weights = ref.softmax(scores)
+    return weights @ v, weights
+
+
+def _attend_turned(q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None = None) -> _Attended:
+    output, weights = ref.scaled_dot_product_attention(q, k, v, mask)
+    return weights, output
+
+
 def _attend_inverted(q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None = None) -> _Attended:
     weights = ref.softmax(_hide(_scores(q, k), None if mask is None else ~mask))
     return weights @ v, weights
@@ -594,6 +644,31 @@ _ATTENTION_WRONG = [
         wrong=_attend_over_queries,
         hint="Your columns of weights sum to 1, where each row should: the queries compete for a "
         "key. → Each query shares out one whole among the keys. Which axis is that?",
+    ),
+    Misconception(
+        name="softmax over axis 1",
+        wrong=_attend_axis_1,
+        hint="All right for one sequence. With batch axes, axis 1 is another one than the keys'. "
+        "→ Which number names the last axis however many there are?",
+    ),
+    Misconception(
+        name="no mask hides everything",
+        wrong=_attend_hides_all,
+        hint="Without a mask your weights are all 0: every key is hidden. `np.where` takes None "
+        "for False. → What should happen to the scores when `mask is None`?",
+    ),
+    Misconception(
+        name="a mask that isn't broadcast",
+        wrong=_attend_indexed,
+        hint="`scores[~mask] = …` needs a mask of the shape of the scores. One of shape "
+        "(2, 1, 1, n_k), which serves all heads and queries, doesn't fit. → Which function of "
+        "numpy chooses between two values by a condition, and broadcasts?",
+    ),
+    Misconception(
+        name="output and weights in the other order",
+        wrong=_attend_turned,
+        hint="Both results are right, but they come in the other order. → What does the docstring "
+        "list first under Returns?",
     ),
     Misconception(
         name="mask inverted",
@@ -845,6 +920,10 @@ def _back_sign(weights: NDArray, d_weights: NDArray) -> NDArray:
     return -ref.softmax_backward(weights, d_weights)
 
 
+def _back_cross_entropy(weights: NDArray, d_weights: NDArray) -> NDArray:
+    return weights - d_weights
+
+
 def _back_swapped(weights: NDArray, d_weights: NDArray) -> NDArray:
     return d_weights * (weights - (weights * d_weights).sum(axis=-1, keepdims=True))
 
@@ -924,6 +1003,13 @@ _BACK_WRONG = [
         wrong=_back_sign,
         hint="Your result is the right one with its sign turned round. → Which of the two terms in "
         "the brackets is subtracted from which?",
+    ),
+    Misconception(
+        name="the gradient of cross-entropy",
+        wrong=_back_cross_entropy,
+        hint="Weights minus something is the gradient of softmax and cross-entropy together, p − "
+        "y. Here the gradient that comes in can be any. → Which derivative has p − y swallowed "
+        "that you have to leave out?",
     ),
     Misconception(
         name="weights and gradient swapped",
@@ -1170,6 +1256,18 @@ def _grad_no_batch(
     return d_s @ k, d_s.T @ q, p.T @ d_output
 
 
+def _grad_hidden_again(
+    q: NDArray, k: NDArray, v: NDArray, d_output: NDArray, mask: NDArray | None = None
+) -> _Gradients:
+    """Hide the gradient of the scores as the scores were hidden: by −∞."""
+    p = ref.softmax(_hide(_scores(q, k), mask))
+    d_s = _hide(ref.softmax_backward(p, d_output @ v.swapaxes(-2, -1)), mask)
+    d_s = d_s / sqrt(q.shape[-1])
+    with np.errstate(all="ignore"):
+        d_q, d_k = d_s @ k, d_s.swapaxes(-2, -1) @ q
+    return d_q, d_k, p.swapaxes(-2, -1) @ d_output
+
+
 def _through_queries(p: NDArray, d_p: NDArray) -> NDArray:
     return p * (d_p - (p * d_p).sum(axis=-2, keepdims=True))
 
@@ -1258,6 +1356,13 @@ _GRAD_WRONG = [
         hint="A query that may look at nothing still passes gradients on: its scores are all −1e9, "
         "so its weights are all equal. → Which number is below every score, and what does softmax "
         "make of a row of it?",
+    ),
+    Misconception(
+        name="the gradient hidden by −∞",
+        wrong=_grad_hidden_again,
+        hint="You write −∞ into the gradient of the scores as the forward pass does into the "
+        "scores, and it spreads to d_q and d_k. → What gradient does a score have on which nothing "
+        "depends?",
     ),
     Misconception(
         name="weights not transposed in d_v",
@@ -1886,6 +1991,12 @@ _BIAS_WRONG = [
         "`sum` was there in the broken program?",
     ),
     Misconception(
+        name="both repaired, but no maximum subtracted",
+        wrong=_biased(lambda q, k, b: _naive_softmax(_scores(q, k) + b)),
+        hint="The axis is right, and so is the bias. But the line that subtracted the maximum is "
+        "gone, and large scores overflow. → Along which axis does the maximum have to be taken?",
+    ),
+    Misconception(
         name="the bias left out",
         wrong=_biased(lambda q, k, b: ref.softmax(_scores(q, k))),
         hint="All right where the bias is 0; otherwise your result doesn't change with it. → Where "
@@ -2451,8 +2562,8 @@ _WINDOW_WRONG = [
         wrong=window_attention_broken,
         program=_as_cell(window_attention_broken, "window_attention"),
         hint="This is what the broken program returns. For one sequence its numbers are right, in "
-        "a batch they aren't. → Print q.shape[1] for one sequence and for a batch: which axis is it, "
-        "and what else in the program is counted from the front?",
+        "a batch they aren't. → Print q.shape[1] for one sequence and for a batch: which axis is "
+        "it, and what else in the program is counted from the front?",
     ),
     Misconception(
         name="the program as it was, but q is copied",
@@ -2472,8 +2583,8 @@ _WINDOW_WRONG = [
         name="softmax repaired, scale not",
         wrong=_windows(scale=_scale_second_axis),
         hint="Each row of weights sums to 1 now, in a batch as well, but they are sharper or more "
-        "even than they should be. → One axis is still counted from the front: by the root of which "
-        "number are the queries divided in a batch?",
+        "even than they should be. → One axis is still counted from the front: by the root of "
+        "which number are the queries divided in a batch?",
     ),
     Misconception(
         name="scale repaired, softmax not, q still overwritten",
@@ -2499,6 +2610,20 @@ _WINDOW_WRONG = [
         wrong=_windows(axis=2),
         hint="Right for a batch with one axis in front, and for nothing else: axis 2 is one more "
         "number counted from the front. → Which number names the last axis however many there are?",
+    ),
+    Misconception(
+        name="softmax over the last axis but one",
+        wrong=_windows(axis=-2),
+        hint="You count from the end now, and that's the way; but the axis is the queries', and "
+        "even one sequence comes out wrong. → Which axis is axis 1 of (n, n), counted from the "
+        "end?",
+    ),
+    Misconception(
+        name="scaled by the length",
+        wrong=_windows(scale=lambda q: sqrt(q.shape[-2])),
+        hint="You count from the end now, and that's the way; but the scale is the root of the "
+        "number of tokens, and even one sequence comes out wrong. → Which axis is axis 1 of "
+        "(n, d_k), counted from the end?",
     ),
     Misconception(
         name="k.T turns all axes round",
