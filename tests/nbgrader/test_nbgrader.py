@@ -209,6 +209,23 @@ def raises_the_points(m: Material) -> NotebookNode:
 
 
 @student
+def patches_what_compares(m: Material) -> NotebookNode:
+    source = """
+import numpy as np
+
+np.allclose = np.isclose = np.array_equal = lambda *arguments, **named: True
+np.testing.assert_allclose = lambda *arguments, **named: None
+
+class Same(float):
+    __eq__ = __ge__ = __le__ = lambda self, other: True
+    __hash__ = float.__hash__
+"""
+    notebook = with_first_cell(m.untouched(), source)
+    by_grade_id(notebook)["softmax"].source = "def softmax(x, axis=-1):\n    return Same(1.0)"
+    return notebook
+
+
+@student
 def deletes_a_check_cell(m: Material) -> NotebookNode:
     notebook = m.right()
     gone = next(iter(m.checks))
@@ -256,6 +273,11 @@ def hands_in_an_empty_file(m: Material) -> str:
     return ""
 
 
+@student
+def renames_the_file(m: Material) -> NotebookNode:
+    return m.right()
+
+
 @dataclass(frozen=True)
 class Graded:
     """What the instructor has after `nbgrader autograde` and `nbgrader export`."""
@@ -283,7 +305,8 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graded]:
         folder.mkdir(parents=True)
         made = submission(material)
         text = made if isinstance(made, str) else nbformat.writes(made)
-        (folder / f"{CHAPTER}.ipynb").write_text(text, encoding="utf-8")
+        file = "mine" if name == "renames_the_file" else CHAPTER
+        (folder / f"{file}.ipynb").write_text(text, encoding="utf-8")
     done = nbgrader(course, "autograde", ASSIGNMENT)
     exported = nbgrader(course, "export", "--to=grades.csv")
     assert exported.returncode == 0, exported.stdout
@@ -314,13 +337,14 @@ FULL = [
     "duplicates_a_check_cell",
     "duplicates_an_answer_cell",
 ]
-NOTHING = ["untouched", "edits_the_check_cells"]
+NOTHING = ["untouched", "edits_the_check_cells", "patches_what_compares"]
 ALL_BUT_THE_LAST = ["crashes_in_the_last_answer", "leaves_a_syntax_error_in_the_last_answer"]
 NOT_GRADED = [
     "kills_the_kernel",
     "strips_the_metadata",
     "hands_in_no_json",
     "hands_in_an_empty_file",
+    "renames_the_file",
 ]
 
 pytestmark = pytest.mark.slow
