@@ -45,6 +45,14 @@ def drop_unused_assets(
     context["css_files"] = useful(context["css_files"], UNUSED_STYLES)
 
 
+def mend_roles(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Give the entries of a list of references the role that the list's own role asks for."""
+    if "body" in context:
+        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
+
+
 class LandingFigure(SphinxDirective):
     """The picture of the first page; its content is the caption."""
 
@@ -93,6 +101,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", formulas.stop)
     app.connect("doctree-resolved", drop_thebe_settings, priority=900)
     app.connect("html-page-context", drop_unused_assets, priority=900)
+    app.connect("html-page-context", mend_roles)
     app.add_directive("landing-figure", LandingFigure)
     app.add_role("colab", ColabRole())
     app.add_role("repository", RepositoryRole())
