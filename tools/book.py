@@ -12,21 +12,21 @@ ROOT = Path(__file__).resolve().parent.parent
 SITE = Path("_build", "html")
 
 
-def build() -> int:
-    """Build the book into `_build/html` and return the exit code of the build.
+def build(root: Path = ROOT) -> int:
+    """Build the book in a folder into its `_build/html` and return the exit code of the build.
 
     `_build` is removed first: an incremental build after a failed one forgets the earlier page's
     warnings and passes.
     """
-    shutil.rmtree(ROOT / "_build", ignore_errors=True)
+    shutil.rmtree(root / "_build", ignore_errors=True)
     program = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
     options = ["--warningiserror", "--nitpick", "--keep-going", "--quiet"]
     # The programs that the build calls (Node, for the math) are those of this environment.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     done = subprocess.run(
-        [*program, "build", *options, "."], cwd=ROOT, env={**os.environ, "PATH": path}
+        [*program, "build", *options, "."], cwd=root, env={**os.environ, "PATH": path}
     )
-    if done.returncode == 0 and not (ROOT / SITE / "index.html").is_file():
+    if done.returncode == 0 and not (root / SITE / "index.html").is_file():
         print(f"The build said that all is well, but {SITE / 'index.html'} isn't there.")
         return 1
     return done.returncode

@@ -22,6 +22,8 @@ from tools import book
 ROOT = Path(__file__).resolve().parent.parent
 CORES = os.cpu_count() or 1
 WORKERS = min(CORES, 4)
+# Cells run in their order, in this environment, and under the course's own stricter rules.
+NBVAL = ["--nbval", "--nbval-current-env", "-p", "tests.notebooks.strict", "-p", "no:randomly"]
 
 
 @dataclass
@@ -89,8 +91,7 @@ def tests(tally: Tally) -> bool:
 
 def notebooks(tally: Tally) -> bool:
     """Run every notebook: each cell gives the output that is stored."""
-    strict = ["--nbval", "--nbval-current-env", "-p", "tests.notebooks.strict", "-p", "no:randomly"]
-    return pytest(tally, *strict, "chapters", "solutions", "exercises", COURSE_LIB_PROGRESS="off")
+    return pytest(tally, *NBVAL, "chapters", "solutions", "exercises", COURSE_LIB_PROGRESS="off")
 
 
 def site(tally: Tally) -> bool:
