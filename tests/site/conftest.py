@@ -63,6 +63,7 @@ def open_page(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
+        page.set_default_timeout(15_000)
         page.goto(address + name, wait_until="load")
         return page
 

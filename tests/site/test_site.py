@@ -17,7 +17,7 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Page
 from sphinxcontrib import katex
 
-from tests.site.harness import ROOT, Visit, build, copy_of_the_tree
+from tests.site.harness import AXE, AXE_SCRIPT, ROOT, Visit, build, copy_of_the_tree
 
 Open = Callable[..., Page]
 
@@ -111,6 +111,21 @@ def test_axe_finds_no_fault_in_light_in_dark_and_on_a_phone(visits: list[Visit])
                     )
     assert sorted(faults) == []
     assert used == set(EXCEPTED), "an exception that nothing needs any more"
+
+
+def test_axe_finds_no_fault_in_what_opens_over_a_page(open_page: Open) -> None:
+    phone = open_page("intro.html", width=360, height=740)
+    phone.locator(".primary-toggle:visible").click()
+    phone.locator(f"dialog a[href*='{EXERCISE}']").wait_for()
+    desktop = open_page("intro.html")
+    desktop.keyboard.press("Control+k")
+    desktop.locator("dialog input[type=search]").wait_for()
+    found = open_page("search.html?q=softmax")
+    found.locator("#search-results ul.search li p").first.wait_for()
+    for page in (phone, desktop, found):
+        page.wait_for_timeout(400)
+        page.evaluate(AXE_SCRIPT)
+        assert page.evaluate(AXE) == []
 
 
 def test_every_icon_is_drawn(visits: list[Visit]) -> None:
@@ -249,7 +264,7 @@ def test_the_first_page_says_it_all_in_one_screen(open_page: Open) -> None:
     page = open_page("intro.html", width=1280, height=800)
     doors = page.locator(".course-doors .sd-card")
     assert doors.count() == 4
-    for element in [page.locator("article svg"), *doors.all()]:
+    for element in [page.locator(".course-figure > svg"), *doors.all()]:
         box = element.bounding_box()
         assert box and box["y"] >= 0 and box["y"] + box["height"] <= 800
     for target in (CHAPTER, EXERCISE, "pages/instructors.html", "colab.research.google.com"):
