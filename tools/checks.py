@@ -23,7 +23,15 @@ ROOT = Path(__file__).resolve().parent.parent
 CORES = os.cpu_count() or 1
 WORKERS = min(CORES, 4)
 # Cells run in their order, in this environment, and under the course's own stricter rules.
-NBVAL = ["--nbval", "--nbval-current-env", "-p", "tests.notebooks.strict", "-p", "no:randomly"]
+NBVAL = [
+    "--nbval",
+    "--nbval-current-env",
+    "--nbval-cell-timeout=300",
+    "-p",
+    "tests.notebooks.strict",
+    "-p",
+    "no:randomly",
+]
 
 
 @dataclass
