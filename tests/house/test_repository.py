@@ -11,6 +11,7 @@ import pytest
 import tomllib
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from tests.house.layout import ROOT, relative, tracked
@@ -115,6 +116,18 @@ def test_what_the_pinned_packages_bring_along_is_pinned_too() -> None:
             if other not in pins and not (name == "torch" and other != "setuptools"):
                 missing.add(f"{requirement.name} (for {name})")
     assert not missing, ", ".join(sorted(missing))
+
+
+def test_every_pin_admits_the_first_python_that_the_book_promises() -> None:
+    refused = []
+    for name in requirements():
+        try:
+            wanted = importlib.metadata.metadata(name)["Requires-Python"] or ""
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if not SpecifierSet(wanted).contains("3.11.0"):
+            refused.append(f"{name} needs Python {wanted}")
+    assert not refused
 
 
 def test_the_library_asks_for_lower_bounds_only() -> None:
