@@ -164,6 +164,21 @@ def _softmax_mean_shift(x: NDArray, axis: int = -1) -> NDArray:
         return e / e.sum(axis=axis, keepdims=True)
 
 
+def _softmax_min_shift(x: NDArray, axis: int = -1) -> NDArray:
+    with np.errstate(all="ignore"):
+        e = np.exp(x - x.min(axis=axis, keepdims=True))
+        return e / e.sum(axis=axis, keepdims=True)
+
+
+def _softmax_swept(x: NDArray, axis: int = -1) -> NDArray:
+    return np.nan_to_num(_naive_softmax(x, axis))
+
+
+def _softmax_sigmoid(x: NDArray, axis: int = -1) -> NDArray:
+    with np.errstate(all="ignore"):
+        return 1.0 / (1.0 + np.exp(-x))
+
+
 def _softmax_clipped(x: NDArray, axis: int = -1) -> NDArray:
     return _naive_softmax(np.clip(x, -500.0, 500.0), axis)
 
@@ -250,6 +265,26 @@ _SOFTMAX_WRONG = [
         wrong=_softmax_mean_shift,
         hint="Taking the mean away leaves the weights right on paper, but the largest score can "
         "still lie far above the mean. → After which shift is no exponent above 0?",
+    ),
+    Misconception(
+        name="the minimum subtracted",
+        wrong=_softmax_min_shift,
+        hint="Taking the minimum away makes every exponent positive: a row that spans 1000 still "
+        "overflows, and a minimum of −∞ makes everything infinite. → After which shift is no "
+        "exponent above 0?",
+    ),
+    Misconception(
+        name="NaN swept away after an overflow",
+        wrong=_softmax_swept,
+        hint="Where scores are large, your exponentials overflow and give NaN; replacing it by 0 "
+        "takes the weight from the very scores that should have most. → What has to happen before "
+        "the exponential so that there's no NaN to replace?",
+    ),
+    Misconception(
+        name="a sigmoid",
+        wrong=_softmax_sigmoid,
+        hint="Each of your weights depends on its own score alone, so they don't share out one "
+        "whole. → By what is e to the power of a score divided in softmax?",
     ),
     Misconception(
         name="scores clipped",
@@ -634,6 +669,14 @@ _ATTENTION_WRONG = [
         "products are added up in one score? Which axis of q has that size?",
     ),
     Misconception(
+        name="scaled by the width of the values",
+        wrong=lambda q, k, v, mask=None: _attend_with(
+            lambda q, k: q @ k.swapaxes(-2, -1) / sqrt(v.shape[-1])
+        )(q, k, v, mask),
+        hint="The scores are divided by the root of d_v, the width of the values, which have no "
+        "part in them. → How many products are added up in one score?",
+    ),
+    Misconception(
         name="the scale counted from the front",
         wrong=_attend_with(_attend_scale_front),
         hint="All right for one sequence, but with batch axes the scale is taken from another "
@@ -920,6 +963,10 @@ def _back_sign(weights: NDArray, d_weights: NDArray) -> NDArray:
     return -ref.softmax_backward(weights, d_weights)
 
 
+def _back_added(weights: NDArray, d_weights: NDArray) -> NDArray:
+    return weights * (d_weights + (weights * d_weights).sum(axis=-1, keepdims=True))
+
+
 def _back_cross_entropy(weights: NDArray, d_weights: NDArray) -> NDArray:
     return weights - d_weights
 
@@ -1003,6 +1050,12 @@ _BACK_WRONG = [
         wrong=_back_sign,
         hint="Your result is the right one with its sign turned round. → Which of the two terms in "
         "the brackets is subtracted from which?",
+    ),
+    Misconception(
+        name="the mean added",
+        wrong=_back_added,
+        hint="The right two terms, but added: the rows of your result don't sum to 0. → When all "
+        "scores but one are raised, does that one's weight rise or fall?",
     ),
     Misconception(
         name="the gradient of cross-entropy",
@@ -1316,6 +1369,24 @@ _GRAD_WRONG = [
         wrong=_gradients(scale_k=0.0),
         hint="d_q and d_v are right, d_k is too large by √d_k. → The scores hold Q and K in the "
         "same way. Which factor has one gradient that the other hasn't?",
+    ),
+    Misconception(
+        name="d_q without the scale",
+        wrong=_gradients(scale_q=0.0),
+        hint="d_k and d_v are right, d_q is too large by √d_k. → The scores hold Q and K in the "
+        "same way. Which factor has one gradient that the other hasn't?",
+    ),
+    Misconception(
+        name="multiplied by √d_k on the way back",
+        wrong=_gradients(scale_q=0.5, scale_k=0.5),
+        hint="d_v is right; d_q and d_k are too large by d_k itself. → A function that divides by "
+        "a constant: does its derivative divide or multiply by it?",
+    ),
+    Misconception(
+        name="no scale on the way forward",
+        wrong=_gradients(forward_scale=0.0),
+        hint="The scale is there on the way back, but the weights from which you start are too "
+        "sharp. → Which scores went into the softmax of the forward pass?",
     ),
     Misconception(
         name="the scale twice",
@@ -1902,6 +1973,16 @@ def _bias_two_shifts(scores: NDArray) -> NDArray:
         return exps / exps.sum(axis=-1, keepdims=True)
 
 
+def _bias_global_shift(scores: NDArray) -> NDArray:
+    with np.errstate(all="ignore"):
+        exps = np.exp(scores - scores.max())
+        return exps / exps.sum(axis=-1, keepdims=True)
+
+
+def _biased_entropy(q: NDArray, k: NDArray, bias: NDArray) -> NDArray:
+    return ref.entropy(ref.softmax(_scores(q, k) + bias))
+
+
 def _bias_again(scores: NDArray) -> NDArray:
     """Softmax over the queries, then its rows divided by their sums."""
     weights = _plain_softmax(scores, -2)
@@ -1995,6 +2076,34 @@ _BIAS_WRONG = [
         wrong=_biased(lambda q, k, b: _naive_softmax(_scores(q, k) + b)),
         hint="The axis is right, and so is the bias. But the line that subtracted the maximum is "
         "gone, and large scores overflow. → Along which axis does the maximum have to be taken?",
+    ),
+    Misconception(
+        name="one maximum for all",
+        wrong=_biased(lambda q, k, b: _bias_global_shift(_scores(q, k) + b)),
+        hint="You subtract the same number everywhere, the largest score of all. A query whose "
+        "scores all lie far below it is left with nothing but zeros. → Whose maximum does each "
+        "query need?",
+    ),
+    Misconception(
+        name="the scale lost",
+        wrong=_biased(lambda q, k, b: ref.softmax(q @ k.swapaxes(-2, -1) + b)),
+        hint="The bias counts in full now, but so do the products: they are no longer divided by "
+        "√d_k. → In the formula, which part of the scores does the division belong to?",
+    ),
+    Misconception(
+        name="the bias subtracted",
+        wrong=_biased(lambda q, k, b: ref.softmax(_scores(q, k) - b)),
+        hint="Your weights go against the bias: where it's low they are high. → With which sign "
+        "does B stand in the formula?",
+    ),
+    Misconception(
+        name="the entropy's sign",
+        wrong=lambda q, k, v, bias: (
+            biased_attention(q, k, v, bias)[0],
+            -_biased_entropy(q, k, bias),
+        ),
+        hint="The outputs are right, and your entropies have the wrong sign: no entropy is below "
+        "0. → What is the sign of ln p for a weight p below 1?",
     ),
     Misconception(
         name="the bias left out",
@@ -2247,6 +2356,21 @@ def _store_divided_safely(s: NDArray, trust: NDArray, filled: NDArray) -> NDArra
     return w / np.where(total == 0.0, 1.0, total)
 
 
+def _store_values_zeroed(
+    q: NDArray, keys: NDArray, values: NDArray, trust: NDArray, filled: NDArray
+) -> tuple[Any, Any]:
+    weights = ref.softmax(_scores(q, keys) + np.log(trust))
+    return weights @ np.where(filled[:, None], values, 0.0), weights
+
+
+def _store_keys_zeroed(
+    q: NDArray, keys: NDArray, values: NDArray, trust: NDArray, filled: NDArray
+) -> tuple[Any, Any]:
+    scores = _scores(q, np.where(filled[:, None], keys, 0.0))
+    weights = ref.softmax(scores + np.log(trust))
+    return weights @ values, weights
+
+
 def _store_in_scale(
     q: NDArray, keys: NDArray, values: NDArray, trust: NDArray, filled: NDArray
 ) -> tuple[Any, Any]:
@@ -2328,6 +2452,25 @@ _STORE_WRONG = [
         name="empty slots not hidden",
         wrong=_read(lambda s, t, f: ref.softmax(s + np.log(t))),
         hint="The empty slots take part like all others. → Where does `filled` come in now?",
+    ),
+    Misconception(
+        name="the values of empty slots set to 0",
+        wrong=_store_values_zeroed,
+        hint="You blank the values of the empty slots, but these slots keep their weight, and the "
+        "answers shrink towards 0. → What must an empty slot's weight be, and where is that "
+        "decided?",
+    ),
+    Misconception(
+        name="the keys of empty slots set to 0",
+        wrong=_store_keys_zeroed,
+        hint="You blank the keys of the empty slots: they score 0 then, and e to the power of 0 is "
+        "1. → Which score has an exponential of 0?",
+    ),
+    Misconception(
+        name="the logarithm of trust to base 2",
+        wrong=_read(lambda s, t, f: ref.softmax(np.where(f, s + np.log2(t), -np.inf))),
+        hint="A logarithm of trust is the right thing to add, but not this one: trust counts for "
+        "too much. → Which logarithm undoes e to the power of something?",
     ),
     Misconception(
         name="trust left out",
@@ -2491,8 +2634,8 @@ _WINDOW_CASES = [
         shows="each gets what it gets alone",
     ),
     Case(
-        name="a batch of 2, reach beyond the beginning",
-        inputs=lambda seed: _windowed(seed, (2,), 4, 6, 3, 9),
+        name="a batch of 1, reach beyond the beginning",
+        inputs=lambda seed: _windowed(seed, (1,), 4, 6, 3, 9),
         shows="the causal mask",
     ),
     Case(
@@ -2512,6 +2655,7 @@ def _windows(
     late: bool = False,
     transpose: Callable[[NDArray], NDArray] = lambda k: k.swapaxes(-2, -1),
     in_place: bool = False,
+    weigh: Callable[[NDArray], NDArray] | None = None,
 ) -> Callable[..., tuple[Any, Any]]:
     """Return windowed attention with some steps replaced."""
 
@@ -2522,6 +2666,8 @@ def _windows(
         with np.errstate(all="ignore"):
             if late:
                 weights = _plain_softmax(scores, axis) * near
+            elif weigh is not None:
+                weights = weigh(np.where(near, scores, fill))
             else:
                 weights = _plain_softmax(np.where(near, scores, fill), axis)
         if in_place:
@@ -2542,6 +2688,17 @@ def _window_one_short(n: int, reach: int) -> NDArray:
 
 def _window_both_sides(n: int, reach: int) -> NDArray:
     return np.abs(np.arange(n)[:, None] - np.arange(n)[None, :]) <= reach
+
+
+def _window_two_axes(scores: NDArray, shift: int, total: int) -> NDArray:
+    """Softmax with its maximum along one axis and its sum along another."""
+    exps = np.exp(scores - scores.max(axis=shift, keepdims=True))
+    return exps / exps.sum(axis=total, keepdims=True)
+
+
+def _window_of_first_axis(q: NDArray, k: NDArray, v: NDArray, reach: int) -> tuple[Any, Any]:
+    weights = _plain_softmax(np.where(_window(len(q), reach), _scores(q, k), -np.inf))
+    return weights @ v, weights
 
 
 def _window_flattened(q: NDArray, k: NDArray, v: NDArray, reach: int) -> tuple[Any, Any]:
@@ -2610,6 +2767,39 @@ _WINDOW_WRONG = [
         wrong=_windows(axis=2),
         hint="Right for a batch with one axis in front, and for nothing else: axis 2 is one more "
         "number counted from the front. → Which number names the last axis however many there are?",
+    ),
+    Misconception(
+        name="repaired for one batch axis and for none",
+        wrong=lambda q, k, v, reach: _windows(axis=min(q.ndim - 1, 2))(q, k, v, reach),
+        hint="Right for one sequence and for a batch with one axis in front, and for nothing else. "
+        "→ Which number names the last axis however many there are, so that no case has to be "
+        "told from another?",
+    ),
+    Misconception(
+        name="only the sum repaired",
+        wrong=_windows(weigh=lambda s: _window_two_axes(s, shift=1, total=-1)),
+        hint="The sum runs along the right axis now. The maximum doesn't: in a batch, what you "
+        "subtract differs from key to key and doesn't cancel, and where it's −∞ it gives NaN. "
+        "→ In which two places does softmax use an axis?",
+    ),
+    Misconception(
+        name="only the maximum repaired",
+        wrong=_windows(weigh=lambda s: _window_two_axes(s, shift=-1, total=1)),
+        hint="The maximum is taken along the right axis now, the sum isn't: in a batch it's still "
+        "not the rows that sum to 1. → In which two places does softmax use an axis?",
+    ),
+    Misconception(
+        name="the length taken from the first axis",
+        wrong=_window_of_first_axis,
+        hint="In a batch `len(q)` is the number of sequences, so the window comes out too small or "
+        "too large. That line of the program wasn't broken. → Which axis holds the tokens, "
+        "counted from the end?",
+    ),
+    Misconception(
+        name="scaled twice",
+        wrong=_windows(scale=lambda q: float(q.shape[-1])),
+        hint="Your weights are more even than they should be: the scores were divided by √d_k "
+        "twice. → In which lines do you divide, and is one of them fed by another?",
     ),
     Misconception(
         name="softmax over the last axis but one",
