@@ -243,3 +243,26 @@ def test_help_lists_every_target_and_every_target_is_phony() -> None:
     (phony,) = re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)
     described = set(re.findall(r"^([a-z]+):.*## ", text, re.MULTILINE))
     assert make_targets() == set(phony.split()) == described
+
+
+def test_the_workflows_use_the_makefile_and_pinned_actions_and_run_weekly() -> None:
+    workflows = {
+        path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
+        for path in (ROOT / ".github" / "workflows").glob("*.yml")
+    }
+    assert set(workflows) == {"test", "publish"}
+    steps = [
+        step
+        for flow in workflows.values()
+        for job in flow["jobs"].values()
+        for step in job["steps"]
+    ]
+    commands = {step["run"].strip() for step in steps if "run" in step}
+    assert commands == {"make test", "make book"}
+    for step in steps:
+        if "uses" in step:
+            assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+    # YAML reads the key `on` as true.
+    when = workflows["test"][True]
+    assert {"push", "pull_request", "schedule"} <= set(when)
+    assert re.fullmatch(r"\d+ \d+ \* \* \d", when["schedule"][0]["cron"])
