@@ -1,0 +1,159 @@
+"""What all figures share: colours, type sizes, and how a notebook shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html import escape
+from io import BytesIO
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "MUTED", "WIDTH", "Plot", "Svg", "course_style"]
+
+# Three of Okabe and Ito's colours and a purple dark enough for white paper. They can be told apart
+# with any of the three kinds of colour blindness, and stand out from white, from the dark page, and
+# from it once more after the site's filter has inverted a picture; a test holds all of this.
+COLOURS = {"blue": "#0072B2", "orange": "#D55E00", "green": "#009E73", "purple": "#A03C78"}
+MUTED = "#6B6B6B"  # for axes and lines to compare with, never for data
+
+WIDTH = 5.0  # inches; at 100 CSS pixels an inch a plot is 500 pixels wide on a page
+_PIXELS_PER_INCH = 100
+_DENSITY = 2  # device pixels for each CSS pixel, so that lines are sharp on good screens
+
+_STYLE = {
+    "axes.edgecolor": MUTED,
+    "axes.grid": True,
+    "axes.labelsize": 11.5,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11.5,
+    "figure.facecolor": "white",
+    "font.family": "DejaVu Sans",  # matplotlib ships it, so a figure is the same everywhere
+    "font.size": 11.0,
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 2.0,
+    "lines.markersize": 6.0,
+    "mathtext.fontset": "dejavusans",
+    "savefig.facecolor": "white",
+    "xtick.color": MUTED,
+    "xtick.labelcolor": "black",
+    "xtick.labelsize": 10.5,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": "black",
+    "ytick.labelsize": 10.5,
+}
+
+
+@contextmanager
+def course_style() -> Iterator[None]:
+    """Draw in the style of the course, whatever style the notebook around has chosen.
+
+    Examples
+    --------
+    >>> with course_style():
+    ...     mpl.rcParams["font.family"]
+    ['DejaVu Sans']
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A matplotlib figure with a text that says what it shows.
+
+    A notebook shows the picture; what can't show pictures, and the test that compares stored
+    outputs, gets the text, which is computed from the data that was drawn.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+        Made with ``Figure(...)``, not by pyplot, which would keep it open and show it twice.
+    alt : str
+        What the picture shows, with rounded numbers.
+
+    Examples
+    --------
+    >>> Plot(Figure(), "Nothing at all.")
+    Nothing at all.
+    """
+
+    figure: Figure = field(repr=False)
+    alt: str
+
+    def png(self) -> bytes:
+        """Return the picture, on white, the same bytes each time."""
+        buffer = BytesIO()
+        with course_style():
+            self.figure.savefig(
+                buffer,
+                format="png",
+                dpi=_DENSITY * _PIXELS_PER_INCH,
+                metadata={"Software": None},
+            )
+        return buffer.getvalue()
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what Jupyter shows, and the size in CSS pixels at which it shows it."""
+        width, height = (round(_PIXELS_PER_INCH * x) for x in self.figure.get_size_inches())
+        return (
+            {"image/png": self.png(), "text/plain": self.alt},
+            {"image/png": {"width": width, "height": height}},
+        )
+
+
+@dataclass(frozen=True)
+class Svg:
+    """A drawing in SVG with a text that says what it shows.
+
+    Text and lines are drawn in the colour of the text around (``currentColor``), so it fits light
+    and dark pages.
+
+    Parameters
+    ----------
+    body : str
+        The elements inside ``<svg>``.
+    width, height : int
+        Size of the drawing in its own units, at most 360 wide: a unit is a pixel on a phone.
+    alt : str
+        What the drawing shows.
+    max_width : int, default 460
+        Width in CSS pixels beyond which it doesn't grow.
+
+    Examples
+    --------
+    >>> Svg('<circle cx="5" cy="5" r="4"/>', 10, 10, "A disc.")
+    A disc.
+    """
+
+    body: str = field(repr=False)
+    width: int
+    height: int
+    alt: str
+    max_width: int = 460
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_html_(self) -> str:
+        """Return the drawing for a notebook or a page."""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
+            f'role="img" aria-label="{escape(self.alt)}" fill="currentColor" '
+            f'font-family="system-ui, -apple-system, \'Segoe UI\', Roboto, sans-serif" '
+            f'style="display:block;width:100%;max-width:{self.max_width}px;height:auto;'
+            f'margin:.5rem auto">{self.body}</svg>'
+        )
