@@ -79,10 +79,9 @@ class ColabRole(ReferenceRole):
         if not Path(self.env.srcdir, f"{self.target}.ipynb").is_file():
             logger.warning("no notebook %s.ipynb", self.target, location=self.get_location())
         owner = theme["repository_url"].rstrip("/").removeprefix("https://github.com/")
-        url = (
-            f"{theme['launch_buttons']['colab_url']}/github/{owner}/blob/"
-            f"{theme['repository_branch']}/{self.target}.ipynb"
-        )
+        path = "/".join(filter(None, [theme["path_to_docs"].strip("/"), self.target]))
+        colab = theme["launch_buttons"]["colab_url"]
+        url = f"{colab}/github/{owner}/blob/{theme['repository_branch']}/{path}.ipynb"
         return [nodes.reference("", self.title, refuri=url, internal=False)], []
 
 

@@ -26,7 +26,8 @@ EXERCISE = "exercises/05_scaled_dot_product_attention.html"
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 REPOSITORY = CONFIG["repository"]["url"].removeprefix("https://github.com/").strip("/")
 BRANCH = CONFIG["repository"]["branch"]
-COLAB = f"https://colab.research.google.com/github/{REPOSITORY}/blob/{BRANCH}/"
+FOLDER = "".join(f"{part}/" for part in CONFIG["repository"]["path_to_book"].split("/") if part)
+COLAB = f"https://colab.research.google.com/github/{REPOSITORY}/blob/{BRANCH}/{FOLDER}"
 
 # axe's findings that neither CSS nor a template can mend: (rule, part of the selector) and why.
 EXCEPTED: dict[tuple[str, str], str] = {}
