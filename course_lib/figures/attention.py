@@ -162,9 +162,9 @@ def scaling_comparison(
             axes.set_xscale("log", base=2)
         _plain_powers(lower, np.array(widths))
         upper.set_title("How evenly the weights are spread")
-        upper.set_ylabel("entropy / $\\ln\\,n$")
+        upper.set_ylabel("entropy / $\\ln\\,n$\n(0 one key, 1 uniform)")
         upper.set_ylim(-0.02, 1.12)
-        upper.set_yticks([0.0, 0.5, 1.0], ["0\none key", "0.5", "1\nuniform"])
+        upper.set_yticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
         lower.set_title("How much gradient reaches the query")
         lower.set_yscale("log")
         lower.set_ylabel("$\\|\\partial p\\,/\\,\\partial q\\|$, median")
@@ -172,11 +172,11 @@ def scaling_comparison(
         lower.yaxis.set_minor_locator(NullLocator())
         lower.yaxis.set_major_formatter(FuncFormatter(_plain))
         low, high = float(gradient.min()), float(gradient.max())
-        lower.set_ylim(low / 1.8, high * 2.2)
+        lower.set_ylim(low / 1.8, high * 3.5)
         middle = len(widths) // 2
         for axes, values, offsets in (
             (upper, spread, ((0, 8, "left"), (0, -9, "center"), (0, 5, "center"))),
-            (lower, gradient, ((0, 9, "center"), (0, 8, "center"), (0, -10, "center"))),
+            (lower, gradient, ((0, 9, "center"), (0, 8, "center"), (-8, -8, "right"))),
         ):
             for row, (name, colour, _), (dx, dy, side) in zip(values, styles, offsets, strict=True):
                 axes.annotate(
@@ -262,9 +262,9 @@ def weights_heatmap(
 
     Examples
     --------
-    >>> weights_heatmap([[1.0, 0.0], [0.25, 0.75]], ["I", "saw"], mask=[[True, False], [True, True]])
-    Table of weights, 2 queries by 2 keys. I: I 1.00, saw hidden. saw: I 0.25, saw 0.75.
-    """  # noqa: E501
+    >>> weights_heatmap([[1, 0], [0.25, 0.75]], ["I", "you"], mask=[[True, False], [True, True]])
+    Table of weights, 2 queries by 2 keys. I: I 1.00, you hidden. you: I 0.25, you 0.75.
+    """
     table = np.asarray(weights, dtype=np.float64)
     keys = list(query_labels if key_labels is None else key_labels)
     queries = list(query_labels)
@@ -291,7 +291,7 @@ def weights_heatmap(
         for i in range(n_q):
             for j in range(n_k):
                 if seen[i, j]:
-                    colour = "white" if table[i, j] > 0.42 else "black"
+                    colour = "white" if _is_dark(blues(table[i, j])) else "black"
                     number = f"{table[i, j]:.{digits}f}"
                     axes.text(j, i, number, ha="center", va="center", color=colour, size=size)
                 else:
@@ -315,7 +315,7 @@ def weights_heatmap(
         bar = figure.colorbar(image, ax=axes, ticks=[0.0, 0.5, 1.0], fraction=0.045, pad=0.02)
         bar.ax.set_yticklabels(["0", "0.5", "1"])
         bar.set_label("weight")
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         bar.ax.tick_params(length=0)
     rows = [
         f"{queries[i]}: "
@@ -364,7 +364,8 @@ times 3: 0.05, 0.95.
     ]
     with course_style():
         figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
-        for axes, (title, row, colour) in zip(figure.subplots(3, 1, sharey=True), panels, strict=True):  # noqa: E501
+        rows_of_axes = figure.subplots(3, 1, sharey=True)
+        for axes, (title, row, colour) in zip(rows_of_axes, panels, strict=True):
             weights = softmax(row)
             axes.bar(range(s.size), weights, width=0.62, color=colour)
             for i, weight in enumerate(weights):
@@ -409,39 +410,35 @@ def qkv_diagram() -> Svg:
     ):
         parts += [
             _box(x, 8, 104, 50, colour),
-            _text(x + 52, 28, f'<tspan font-weight="700">{letter}</tspan>  {role}', anchor="middle"),
+            _text(
+                x + 52, 28, f'<tspan font-weight="700">{letter}</tspan>  {role}', anchor="middle"
+            ),
             _text(x + 52, 48, shape, size=13.5, anchor="middle"),
         ]
     steps = (
         ("scores", _sup("QK", "⊤"), False),
         ("scaled", f"divide by √{d_k}", False),
-        ("masked (optional)", "−∞ where hidden", True),
+        ("masked", "optional: −∞ where hidden", True),
         ("weights", "softmax of each row", False),
     )
-    parts += [
+    parts += [  # V runs past the four steps, each 74 high with its arrow, to the output
         _line("M60 58 V82", orange, arrow=True),
         _line("M180 58 V82", blue, arrow=True),
-        _line("M300 58 V374", green, arrow=True),
+        _line("M300 58 V378", green, arrow=True),
     ]
     y = 84
-    for i, (name, how, optional) in enumerate(steps):
+    for name, how, optional in steps:
         parts += [
             _box(8, y, 224, 50, None, dashed=optional),
-            _text(20, y + 21, f'<tspan font-weight="700">{name}</tspan>'),
+            _text(20, y + 21, _bold(name)),
             _text(20, y + 40, how, size=13.5),
             _text(220, y + 21, f"{n_q} × {n_k}", size=13.5, anchor="end"),
         ]
-        last = i == len(steps) - 1
         parts.append(_line(f"M120 {y + 50} V{y + 72}", None, arrow=True))
-        if not last:
-            y += 74
-    y += 74
-    parts[parts.index(_line("M300 58 V374", green, arrow=True))] = _line(
-        f"M300 58 V{y - 2}", green, arrow=True
-    )
+        y += 74
     parts += [
         _box(8, y, 344, 50, green),
-        _text(20, y + 21, '<tspan font-weight="700">output</tspan>'),
+        _text(20, y + 21, _bold("output")),
         _text(20, y + 40, "weights · V: a mean of the values", size=13.5),
         _text(340, y + 21, f"{n_q} × {d_v}", size=13.5, anchor="end"),
     ]
@@ -452,6 +449,12 @@ def qkv_diagram() -> Svg:
         "times the values V (n_k × d_v) are the output (n_q × d_v)."
     )
     return Svg("".join(parts), 360, y + 58, alt, max_width=440)
+
+
+def _is_dark(rgba: tuple[float, ...]) -> bool:
+    """Tell whether white reads better than black on a colour (WCAG's relative luminance)."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgba[:3]]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] < 0.179
 
 
 def _box(x: float, y: float, width: float, height: float, colour: str | None,
@@ -481,6 +484,11 @@ def _line(path: str, colour: str | None, arrow: bool = False) -> str:
 def _text(x: float, y: float, content: str, size: float = 15, anchor: str = "start") -> str:
     """Return a line of text, its baseline at y."""
     return f'<text x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}">{content}</text>'
+
+
+def _bold(content: str) -> str:
+    """Return text in bold."""
+    return f'<tspan font-weight="700">{content}</tspan>'
 
 
 def _sub(letter: str, index: str) -> str:

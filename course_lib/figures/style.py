@@ -24,7 +24,8 @@ WIDTH = 5.0  # inches; at 100 CSS pixels an inch a plot is 500 pixels wide on a 
 _PIXELS_PER_INCH = 100
 _DENSITY = 2  # device pixels for each CSS pixel, so that lines are sharp on good screens
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
     "axes.grid": True,
     "axes.labelsize": 11.5,
@@ -153,7 +154,7 @@ class Svg:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
             f'role="img" aria-label="{escape(self.alt)}" fill="currentColor" '
-            f'font-family="system-ui, -apple-system, \'Segoe UI\', Roboto, sans-serif" '
+            f"font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif\" "
             f'style="display:block;width:100%;max-width:{self.max_width}px;height:auto;'
             f'margin:.5rem auto">{self.body}</svg>'
         )
