@@ -335,6 +335,22 @@ def test_figures_are_inverted_in_the_dark_and_only_there(open_page: Open) -> Non
         assert {image.evaluate(look) for image in images.all()} == {expected}
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_figures_keep_their_proportions_and_fit(open_page: Open, width: int) -> None:
+    page = open_page(CHAPTER, width=width)
+    sizes = page.locator("div.cell_output img").evaluate_all(
+        """async images => {
+          for (const i of images) i.loading = "eager";
+          await Promise.all(images.map(i => i.decode()));
+          return images.map(i => [i.naturalWidth / i.naturalHeight, i.width / i.height, i.width]);
+        }"""
+    )
+    assert sizes
+    for drawn, shown, wide in sizes:
+        assert shown == pytest.approx(drawn, rel=0.01)
+        assert 250 < wide <= width
+
+
 def test_long_formulas_and_code_scroll_in_their_own_box_and_by_keyboard(open_page: Open) -> None:
     page = open_page(CHAPTER, width=360, height=740)
     page.wait_for_timeout(500)
