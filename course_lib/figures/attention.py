@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from course_lib.figures.style import COLOURS, MUTED, WIDTH, Plot, Svg, course_style
+from course_lib.figures.style import COLOURS, MUTED, SKY, WIDTH, Plot, Svg, course_style
 from course_lib.reference.attention import entropy, softmax, softmax_backward
 from course_lib.validation import check_positive_int
 
@@ -154,7 +155,7 @@ def scaling_comparison(
         ("divided by $d_k$", COLOURS["green"], "^"),
     ]
     with course_style():
-        figure = Figure(figsize=(WIDTH, 6.2), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 6.2), layout=ConstrainedLayoutEngine(h_pad=0.09))
         upper, lower = figure.subplots(2, 1, sharex=True)
         for axes, values in ((upper, spread), (lower, gradient)):
             for row, (_, colour, marker) in zip(values, styles, strict=True):
@@ -283,7 +284,8 @@ def weights_heatmap(
     n_q, n_k = table.shape
     digits = 3 if n_k <= 5 else 2
     size = 11.0 if n_k <= 6 else 10.5
-    blues = LinearSegmentedColormap.from_list("weights", ["#FFFFFF", COLOURS["blue"], "#003A5C"])
+    # Light enough that black numbers are read on all of it, and white ones when it's inverted.
+    blues = LinearSegmentedColormap.from_list("weights", ["#FFFFFF", SKY])
     with course_style():
         figure = Figure(figsize=(WIDTH, 1.5 + 0.5 * n_q), layout="constrained")
         axes = figure.add_subplot()
@@ -291,9 +293,8 @@ def weights_heatmap(
         for i in range(n_q):
             for j in range(n_k):
                 if seen[i, j]:
-                    colour = "white" if _is_dark(blues(table[i, j])) else "black"
                     number = f"{table[i, j]:.{digits}f}"
-                    axes.text(j, i, number, ha="center", va="center", color=colour, size=size)
+                    axes.text(j, i, number, ha="center", va="center", color="black", size=size)
                 else:
                     axes.add_patch(
                         Rectangle(
@@ -363,7 +364,7 @@ times 3: 0.05, 0.95.
         (f"each times {factor:g}: the differences grow", s * factor, COLOURS["orange"]),
     ]
     with course_style():
-        figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 5.8), layout=ConstrainedLayoutEngine(h_pad=0.09))
         rows_of_axes = figure.subplots(3, 1, sharey=True)
         for axes, (title, row, colour) in zip(rows_of_axes, panels, strict=True):
             weights = softmax(row)
@@ -449,12 +450,6 @@ def qkv_diagram() -> Svg:
         "times the values V (n_k × d_v) are the output (n_q × d_v)."
     )
     return Svg("".join(parts), 360, y + 58, alt, max_width=440)
-
-
-def _is_dark(rgba: tuple[float, ...]) -> bool:
-    """Tell whether white reads better than black on a colour (WCAG's relative luminance)."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgba[:3]]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] < 0.179
 
 
 def _box(x: float, y: float, width: float, height: float, colour: str | None,

@@ -12,12 +12,13 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "MUTED", "WIDTH", "Plot", "Svg", "course_style"]
+__all__ = ["COLOURS", "MUTED", "SKY", "WIDTH", "Plot", "Svg", "course_style"]
 
 # Three of Okabe and Ito's colours and a purple dark enough for white paper. They can be told apart
 # with any of the three kinds of colour blindness, and stand out from white, from the dark page, and
 # from it once more after the site's filter has inverted a picture; a test holds all of this.
 COLOURS = {"blue": "#0072B2", "orange": "#D55E00", "green": "#009E73", "purple": "#A03C78"}
+SKY = "#56B4E9"  # Okabe and Ito's sky blue: a ground for words, too light for lines
 MUTED = "#6B6B6B"  # for axes and lines to compare with, never for data
 
 WIDTH = 5.0  # inches; at 100 CSS pixels an inch a plot is 500 pixels wide on a page

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from course_lib.figures import COLOURS, MUTED, Plot, Svg, course_style
+from course_lib.figures.style import SKY
 from tests.figures import colour, drawn
 
 WHITE, DARK = np.ones(3), colour.rgb("#121212")
@@ -28,6 +29,13 @@ def test_two_colours_are_told_apart_by_every_kind_of_eye(vision: str, a: str, b:
     x, y = colour.rgb(COLOURS[a]), colour.rgb(COLOURS[b])
     assert colour.distance(x, y, vision) >= 10
     assert colour.distance(colour.inverted(x), colour.inverted(y), vision) >= 10
+
+
+def test_words_are_read_on_every_shade_of_the_sky_in_light_and_dark() -> None:
+    for share in np.linspace(0, 1, 11):
+        ground = WHITE + (colour.rgb(SKY) - WHITE) * share
+        assert colour.contrast(ground, 0 * WHITE) >= 4.5
+        assert colour.contrast(colour.inverted(ground), colour.inverted(0 * WHITE)) >= 4.5
 
 
 def test_the_measure_of_colours_sees_red_and_green_collapse_for_the_colour_blind() -> None:
