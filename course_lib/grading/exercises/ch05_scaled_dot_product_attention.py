@@ -748,8 +748,8 @@ _ATTENTION_WRONG = [
     Misconception(
         name="NaN for a query that may look at nothing",
         wrong=_attend_nan,
-        hint="All right but the query from which every key is hidden: its softmax is 0/0. → What "
-        "does the docstring promise for it? Does your softmax keep the promise for a row of −∞?",
+        hint="All right but the query from which every key is hidden: nothing is left to share "
+        "out, and 0/0 is NaN. → What does the docstring promise for it, and which sum is 0 there?",
     ),
     Misconception(
         name="hidden scores set to −1e9",
@@ -2431,9 +2431,9 @@ _STORE_WRONG = [
     Misconception(
         name="NaN where no slot is filled",
         wrong=_read(lambda s, t, f: _plain_softmax(np.where(f, s + np.log(t), -np.inf))),
-        hint="All right but the store without a filled slot: there every score is −∞, and the "
-        "softmax is 0/0. The broken program had no trouble there. → What does the docstring "
-        "promise, and does your softmax keep it?",
+        hint="All right but the store without a filled slot: nothing is left to share out, and 0/0 "
+        "is NaN. The broken program had no trouble there. → What does the docstring promise, and "
+        "which sum is 0?",
     ),
     Misconception(
         name="empty slots set to −1e9",
