@@ -41,6 +41,11 @@ def _plain_softmax(s: NDArray, axis: int = -1) -> NDArray:
         return e / e.sum(axis=axis, keepdims=True)
 
 
+def _softmax_right(s: NDArray, axis: int = -1) -> NDArray:
+    """Softmax as it should be; the course's own refuses to work while a student's is checked."""
+    return np.nan_to_num(_plain_softmax(s, axis))
+
+
 def _naive_softmax(s: NDArray, axis: int = -1) -> NDArray:
     """Softmax without the maximum subtracted."""
     with np.errstate(all="ignore"):
@@ -141,11 +146,11 @@ _SOFTMAX_CASES = [
 
 
 def _softmax_axis_0(x: NDArray, axis: int = -1) -> NDArray:
-    return ref.softmax(x, 0)
+    return _softmax_right(x, 0)
 
 
 def _softmax_axis_last(x: NDArray, axis: int = -1) -> NDArray:
-    return ref.softmax(x, -1)
+    return _softmax_right(x, -1)
 
 
 def _softmax_no_shift(x: NDArray, axis: int = -1) -> NDArray:
@@ -218,7 +223,7 @@ def _softmax_log(x: NDArray, axis: int = -1) -> NDArray:
 
 
 def _softmax_twice(x: NDArray, axis: int = -1) -> NDArray:
-    return ref.softmax(ref.softmax(x, axis), axis)
+    return _softmax_right(_softmax_right(x, axis), axis)
 
 
 def _softmax_no_keepdims(x: NDArray, axis: int = -1) -> NDArray:
@@ -228,7 +233,7 @@ def _softmax_no_keepdims(x: NDArray, axis: int = -1) -> NDArray:
 
 
 def _softmax_in_place(x: NDArray, axis: int = -1) -> NDArray:
-    answer = ref.softmax(x, axis)
+    answer = _softmax_right(x, axis)
     x[...] = answer
     return answer
 
@@ -393,7 +398,7 @@ def _softmax_by_pairs(x: NDArray, axis: int = -1) -> NDArray:
 
 
 def _softmax_in_double(x: NDArray, axis: int = -1) -> NDArray:
-    return np.nan_to_num(_plain_softmax(np.asarray(x, np.float64), axis)).astype(x.dtype)
+    return _softmax_right(np.asarray(x, np.float64), axis).astype(x.dtype)
 
 
 def _softmax_torch(x: Any, axis: int = -1) -> Any:
@@ -562,7 +567,7 @@ def _attend_indexed(q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None = N
 
 
 def _attend_turned(q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None = None) -> _Attended:
-    output, weights = ref.scaled_dot_product_attention(q, k, v, mask)
+    output, weights = _attention_einsum(q, k, v, mask)
     return weights, output
 
 
@@ -833,9 +838,10 @@ def _attention_scaled_first(
 
 
 def _attention_single(q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None = None) -> _Attended:
-    """Compute in single precision whatever came in."""
-    weights = ref.softmax(_hide(_scores(q.astype(np.float32), k.astype(np.float32)), mask))
-    return (weights @ v.astype(np.float32)).astype(v.dtype), weights.astype(q.dtype)
+    """Compute in single precision whatever came in, and return that."""
+    q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    weights = ref.softmax(_hide(_scores(q, k), mask))
+    return weights @ v, weights
 
 
 def _attention_torch(q: Any, k: Any, v: Any, mask: Any = None) -> _Attended:
@@ -859,6 +865,7 @@ _ATTENTION = Exercise(
         Alternative(name="einsum", right=_attention_einsum),
         Alternative(name="loops", right=_attention_loops),
         Alternative(name="queries scaled first, division last", right=_attention_scaled_first),
+        Alternative(name="single precision", right=_attention_single),
         Alternative(name="torch", right=_attention_torch, backend="torch"),
     ],
     hints=[
@@ -960,7 +967,7 @@ def _back_no_factor(weights: NDArray, d_weights: NDArray) -> NDArray:
 
 
 def _back_sign(weights: NDArray, d_weights: NDArray) -> NDArray:
-    return -ref.softmax_backward(weights, d_weights)
+    return -_back_multiplied_out(weights, d_weights)
 
 
 def _back_added(weights: NDArray, d_weights: NDArray) -> NDArray:
@@ -976,7 +983,7 @@ def _back_swapped(weights: NDArray, d_weights: NDArray) -> NDArray:
 
 
 def _back_softmax_again(weights: NDArray, d_weights: NDArray) -> NDArray:
-    return ref.softmax_backward(ref.softmax(weights), d_weights)
+    return _back_multiplied_out(ref.softmax(weights), d_weights)
 
 
 def _back_no_keepdims(weights: NDArray, d_weights: NDArray) -> NDArray:
@@ -984,7 +991,7 @@ def _back_no_keepdims(weights: NDArray, d_weights: NDArray) -> NDArray:
 
 
 def _back_in_place(weights: NDArray, d_weights: NDArray) -> NDArray:
-    answer = ref.softmax_backward(weights, d_weights)
+    answer = _back_multiplied_out(weights, d_weights)
     d_weights[...] = answer
     return answer
 
@@ -1287,7 +1294,7 @@ def _grad_values_straight(
     q: NDArray, k: NDArray, v: NDArray, d_output: NDArray, mask: NDArray | None = None
 ) -> _Gradients:
     """Forget to transpose the weights: an error unless n_q = n_k."""
-    d_q, d_k, _ = ref.scaled_dot_product_attention_backward(q, k, v, d_output, mask)
+    d_q, d_k, _ = _grad_einsum(q, k, v, d_output, mask)
     return d_q, d_k, ref.softmax(_hide(_scores(q, k), mask)) @ d_output
 
 
@@ -1295,7 +1302,7 @@ def _grad_values_from_forward(
     q: NDArray, k: NDArray, v: NDArray, d_output: NDArray, mask: NDArray | None = None
 ) -> _Gradients:
     """Take 1 for the gradient that comes in, in the values' part."""
-    d_q, d_k, _ = ref.scaled_dot_product_attention_backward(q, k, v, d_output, mask)
+    d_q, d_k, _ = _grad_einsum(q, k, v, d_output, mask)
     p = ref.softmax(_hide(_scores(q, k), mask))
     return d_q, d_k, p.swapaxes(-2, -1) @ np.ones_like(d_output)
 
@@ -1612,20 +1619,24 @@ def _bisect(
     return sqrt(low) * sqrt(high)
 
 
+def _temperature_right(scores: NDArray, target: float) -> float:
+    return _bisect(lambda t: _entropy_at(scores, t), target)
+
+
 def _temperature_bits(scores: NDArray, target: float) -> float:
     return _bisect(lambda t: _entropy_at(scores, t) / log(2), target)
 
 
 def _temperature_inverse(scores: NDArray, target: float) -> float:
-    return 1.0 / ref.temperature_for_entropy(scores, target)
+    return 1.0 / _temperature_right(scores, target)
 
 
 def _temperature_squared(scores: NDArray, target: float) -> float:
-    return ref.temperature_for_entropy(scores, target) ** 2
+    return _temperature_right(scores, target) ** 2
 
 
 def _temperature_log(scores: NDArray, target: float) -> float:
-    return log(ref.temperature_for_entropy(scores, target))
+    return log(_temperature_right(scores, target))
 
 
 def _temperature_share(scores: NDArray, target: float) -> float:
@@ -1653,7 +1664,7 @@ def _temperature_coarse(scores: NDArray, target: float) -> float:
 
 
 def _temperature_standardised(scores: NDArray, target: float) -> float:
-    return ref.temperature_for_entropy((scores - scores.mean()) / scores.std(), target)
+    return _temperature_right((scores - scores.mean()) / scores.std(), target)
 
 
 def _temperature_not_normalised(scores: NDArray, target: float) -> float:
@@ -2099,7 +2110,7 @@ _BIAS_WRONG = [
     Misconception(
         name="the entropy's sign",
         wrong=lambda q, k, v, bias: (
-            biased_attention(q, k, v, bias)[0],
+            _biased_einsum(q, k, v, bias)[0],
             -_biased_entropy(q, k, bias),
         ),
         hint="The outputs are right, and your entropies have the wrong sign: no entropy is below "
