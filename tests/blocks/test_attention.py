@@ -43,8 +43,10 @@ def test_attentions_gradients_equal_their_numpy_twins(x: AttentionInputs) -> Non
 @given(attention_inputs())
 def test_attention_equals_pytorchs_own_fully_masked_rows_included(x: AttentionInputs) -> None:
     q, k, v, _, mask = x.tensors()
-    ours, _ = scaled_dot_product_attention(q, k, v, mask)
-    theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    ours, weights = scaled_dot_product_attention(q, k, v, mask)
+    # PyTorch's takes no mask of one axis; ours takes whatever broadcasts.
+    theirs_mask = None if mask is None else mask.expand(weights.shape)
+    theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=theirs_mask)
     assert_close(ours, theirs, x.tolerance)
 
 
