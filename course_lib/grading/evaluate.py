@@ -1,0 +1,269 @@
+"""Runs a student's function on an exercise's cases and says of each what came of it."""
+
+from __future__ import annotations
+
+import importlib
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from course_lib.grading import compare, run, values
+from course_lib.grading.model import OPEN_SEED, Case, Exercise
+from course_lib.grading.pristine import pristine
+from course_lib.grading.run import Outcome
+
+__all__ = ["CaseResult", "Prepared", "behaviour", "evaluate", "prepare", "size_of"]
+
+
+@dataclass
+class Prepared:
+    """A case with its inputs and what the reference makes of them."""
+
+    case: Case
+    inputs: dict[str, Any]
+    right: list[values.Part]
+
+
+@dataclass
+class CaseResult:
+    """What a function did with a case.
+
+    `kind` is "right" or what is wrong: a kind of `run.Outcome`, of `values.Unreadable` or of
+    `compare.Problem`, "touched" (right, but an input was changed) or "skipped".
+    """
+
+    prepared: Prepared
+    kind: str
+    sentence: str = ""
+    step: str = ""
+    outcome: Outcome = field(default_factory=Outcome)
+    yours: list[values.Part] | None = None
+    touched: tuple[str, ...] = ()
+    problem: compare.Problem | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the case counts."""
+        return self.kind == "right"
+
+
+def prepare(exercise: Exercise, seed: int = OPEN_SEED) -> list[Prepared]:
+    """Build the inputs of all cases and compute what is right, before any student's code runs."""
+    with pristine(), _silence():
+        prepared = []
+        for case in exercise.cases:
+            inputs = case.build(seed)
+            answer = exercise.reference(*map(values.clone, inputs.values()))
+            prepared.append(
+                Prepared(case, inputs, values.expected_parts(answer, exercise.returns))
+            )
+    return prepared
+
+
+def evaluate(
+    exercise: Exercise, function: Callable[..., Any], prepared: list[Prepared], backend: str
+) -> list[CaseResult]:
+    """Run a function on all cases. After one that never ends, the others are skipped."""
+    own = run.own_functions([exercise.reference, *exercise.guarded])
+    results: list[CaseResult] = []
+    for each in prepared:
+        if results and results[-1].kind in ("time", "skipped"):
+            results.append(CaseResult(each, "skipped", "Not run: an earlier case never ended."))
+        else:
+            results.append(_evaluate_one(exercise, function, each, backend, own))
+    return results
+
+
+def _evaluate_one(
+    exercise: Exercise,
+    function: Callable[..., Any],
+    prepared: Prepared,
+    backend: str,
+    own: list[types.FunctionType],
+) -> CaseResult:
+    names = list(prepared.inputs)
+    hand_over = values.to_tensors if backend == "torch" else values.clone
+    given = [hand_over(x) for x in prepared.inputs.values()]
+    args = [values.clone(x) for x in given]
+    outcome = run.call(function, args, names=names, time_limit=exercise.time_limit, own=own)
+    with pristine():
+        result = CaseResult(prepared, "right", outcome=outcome)
+        if outcome.kind != "value":
+            result.kind = outcome.kind
+            result.sentence, result.step = _say(outcome, function, exercise)
+            return result
+        pairs = zip(names, given, args, strict=True)
+        result.touched = tuple(name for name, a, b in pairs if values.changed(a, b))
+        try:
+            result.yours = values.read(outcome.value, prepared.right)
+        except values.Unreadable as problem:
+            result.kind = problem.kind
+            result.sentence = f"Your function {problem.what}."
+            result.step = _STEPS.get(problem.kind, _STEPS["type"])
+            return result
+        result.problem = compare.judge(
+            result.yours, prepared.right, exercise.tolerance, size_of(prepared.inputs)
+        )
+        if result.problem is not None:
+            result.kind = result.problem.kind
+            result.sentence, result.step = result.problem.sentence, result.problem.step
+        elif result.touched:
+            result.kind = "touched"
+        if result.touched:
+            which = " and ".join(f"`{name}`" for name in result.touched)
+            verb = "was" if len(result.touched) == 1 else "were"
+            start = "The numbers are right, but" if result.kind == "touched" else "Besides,"
+            changed = f"{start} {which} {verb} changed: the caller still needs what was passed in."
+            result.sentence = " ".join(filter(None, [result.sentence, changed]))
+            result.step = result.step or (
+                "Which line writes into its argument (`-=`, `/=`, `[…] =`, `out=`)? Work on a copy."
+            )
+        return result
+
+
+def behaviour(
+    exercise: Exercise, function: Callable[..., Any], prepared: list[Prepared]
+) -> list[CaseResult]:
+    """Run one of the course's own wrong answers, which needs no guard, on all cases."""
+    results = []
+    with pristine(), _silence():
+        for each in prepared:
+            given = [values.clone(x) for x in each.inputs.values()]
+            args = [values.clone(x) for x in given]
+            result = CaseResult(each, "right")
+            try:
+                answer = function(*args)
+                pairs = zip(each.inputs, given, args, strict=True)
+                result.touched = tuple(name for name, a, b in pairs if values.changed(a, b))
+                result.yours = values.read(answer, each.right)
+                result.problem = compare.judge(
+                    result.yours, each.right, exercise.tolerance, size_of(each.inputs)
+                )
+                if result.problem is not None:
+                    result.kind = result.problem.kind
+                elif result.touched:
+                    result.kind = "touched"
+            except values.Unreadable as problem:
+                result.kind = problem.kind
+            except Exception as error:
+                result.kind = "raised"
+                result.outcome = Outcome("raised", mistake=run.Mistake(type(error).__name__))
+            results.append(result)
+    return results
+
+
+def size_of(inputs: dict[str, Any]) -> float:
+    """Return the largest finite number among the inputs' floats, and 1 at least."""
+    sizes = [1.0]
+    for x in inputs.values():
+        if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+            finite = np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
+            sizes.append(float(finite.max(initial=0.0)))
+    return max(sizes)
+
+
+class _silence:
+    """Without warnings: the course's own code runs, and what it warns of is no one's concern."""
+
+    def __enter__(self) -> None:
+        self._warnings = warnings.catch_warnings()
+        self._errors = np.errstate(all="ignore")
+        self._warnings.__enter__()
+        self._errors.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *exc: Any) -> None:
+        self._errors.__exit__(*exc)
+        self._warnings.__exit__(*exc)
+
+
+# -- sentences -------------------------------------------------------------------------------------
+
+_STEPS = {
+    "none": "Is there a `return` at the end of every path through your function?",
+    "generator": "Collect the numbers first: np.array(list(…)), and return that.",
+    "coroutine": "Write `def` in place of `async def`.",
+    "callable": "Call it, and return what it gives.",
+    "text": "Return the array itself, not how it prints.",
+    "parts": "Compare your `return` with the docstring's Returns.",
+    "type": "Return an array of numbers, as the docstring's Returns says.",
+}
+
+
+def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> tuple[str, str]:
+    """Return the sentence and the next step for a call that gave no value."""
+    kind, mistake, detail = outcome.kind, outcome.mistake, outcome.detail
+    place = ""
+    if mistake is not None and mistake.line is not None:
+        place = f" In line {mistake.line}" + (f": `{mistake.code}`" if mistake.code else ".")
+    if kind == "raised" and mistake is not None:
+        message = f": {mistake.message}" if mistake.message else ""
+        return (
+            f"Your function raised {mistake.type}{message}{place and '.' + place}",
+            "Print the shapes just before that line. Are they what the line expects?",
+        )
+    if kind == "stub":
+        if writes_stub(function):
+            return "Your function raises NotImplementedError.", "Take that line out."
+        return (
+            f"A function that yours calls isn't written yet: it raises NotImplementedError.{place}",
+            "Write that one first, or do its work here.",
+        )
+    if kind == "time":
+        return (
+            f"Your function was still running after {exercise.time_limit:g} seconds and was stopped.",
+            "Which loop goes on for ever, and what should end it?",
+        )
+    if kind == "memory":
+        gib = run.MEMORY_LIMIT / 2**30
+        return (
+            f"Your function asked for more than {gib:g} GiB of memory.{place}",
+            "Which array or list grows without an end, or has an axis too many?",
+        )
+    if kind == "recursion":
+        return (
+            f"Your function calls itself without an end.{place}",
+            "Which call should be the last one, and what tells it so?",
+        )
+    if kind == "exit":
+        return (
+            f"Your function calls {detail or 'sys.exit()'}, which would end the notebook.",
+            "Return the result in its place.",
+        )
+    if kind == "interrupt":
+        return "Your function raises KeyboardInterrupt.", "Return the result in its place."
+    if kind == "keyboard":
+        return (
+            f"Your function waits for the keyboard ({detail}); a check has none.",
+            "Everything that it needs is in its arguments.",
+        )
+    if kind == "own":
+        return (
+            "That's the course's own function, so there is nothing to check.",
+            "Write the steps yourself, then compare.",
+        )
+    if kind == "arguments":
+        return detail, "Give your function the parameters of the docstring, in that order."
+    return (
+        f"Your function calls {detail}, which a check doesn't allow.",
+        "It needs nothing but its arguments and numpy or torch.",
+    )
+
+
+def writes_stub(function: Callable[..., Any]) -> bool:
+    """Tell whether a function raises NotImplementedError itself, as an untouched exercise does."""
+    code = getattr(function, "__code__", None)
+    return code is None or "NotImplementedError" in code.co_names
+
+
+def torch_is_there() -> bool:
+    """Tell whether torch can be imported, and import it."""
+    try:
+        importlib.import_module("torch")
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,391 @@
+"""Copies inputs, hands them over as arrays or tensors, and reads what came back.
+
+Reading runs none of the student's code: types are told by ``type(x)``, never by attributes that a
+class may fake, and subclasses of arrays and numbers are stripped to what they hold.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Part", "Unreadable", "changed", "clone", "expected_parts", "is_tensor", "read", "refers_to_torch",
+    "to_arrays", "to_tensors",
+]  # fmt: skip
+
+_MOST_LEAVES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a result: an array, its dtype's name, and whether plain Python numbers made it.
+
+    `plain` holds the value instead where it isn't made of numbers (text, a dictionary, …).
+    """
+
+    name: str
+    array: NDArray[Any] | None
+    dtype: str = ""
+    python: bool = False
+    plain: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's shape; () for what isn't an array."""
+        return () if self.array is None else self.array.shape
+
+
+class Unreadable(Exception):
+    """A value that can't be compared: `kind`, and what it is in the student's words."""
+
+    def __init__(self, kind: str, what: str) -> None:
+        super().__init__(what)
+        self.kind = kind
+        self.what = what
+
+
+# -- inputs ----------------------------------------------------------------------------------------
+
+
+def _torch() -> Any:
+    """Return torch if something has imported it, else None."""
+    return sys.modules.get("torch")
+
+
+def is_tensor(value: object) -> bool:
+    """Tell whether a value is a torch tensor, without importing torch."""
+    torch = _torch()
+    tensor = getattr(torch, "Tensor", None)
+    return isinstance(tensor, type) and issubclass(type(value), tensor)
+
+
+def clone(value: Any) -> Any:
+    """Return a deep copy; arrays and tensors keep dtype and values and share no memory."""
+    if type(value) is np.ndarray:
+        return value.copy()
+    if is_tensor(value):
+        return value.detach().clone()
+    if type(value) in (list, tuple):
+        return type(value)(clone(x) for x in value)
+    if type(value) is dict:
+        return {k: clone(x) for k, x in value.items()}
+    return copy.deepcopy(value)
+
+
+def to_tensors(value: Any) -> Any:
+    """Return a deep copy with tensors in the place of arrays."""
+    return _convert(value, _is_array, _tensor_of)
+
+
+def to_arrays(value: Any) -> Any:
+    """Return a deep copy with arrays in the place of tensors."""
+    return _convert(value, is_tensor, _array_of)
+
+
+def _is_array(value: object) -> bool:
+    return type(value) is np.ndarray
+
+
+def _convert(value: Any, which: Callable[[object], bool], how: Callable[[Any], Any]) -> Any:
+    if which(value):
+        return how(value)
+    if type(value) in (list, tuple):
+        return type(value)(_convert(x, which, how) for x in value)
+    if type(value) is dict:
+        return {k: _convert(x, which, how) for k, x in value.items()}
+    return clone(value)
+
+
+def _tensor_of(array: NDArray[Any]) -> Any:
+    return _torch().from_numpy(array.copy())
+
+
+def _array_of(tensor: Any) -> NDArray[Any]:
+    plain = tensor.detach().cpu()
+    if plain.dtype == _torch().bfloat16:
+        plain = plain.float()
+    return np.array(plain.resolve_conj().resolve_neg().numpy())
+
+
+def changed(before: Any, after: Any) -> bool:
+    """Tell whether an input differs from what was handed over, in shape, dtype or any bit."""
+    if type(before) is not type(after):
+        return True
+    if is_tensor(before):
+        torch = _torch()
+        if before.dtype != after.dtype or before.shape != after.shape:
+            return True
+        same = (before == after) | ((before != before) & (after != after))
+        return not bool(torch.all(same))
+    if type(before) is np.ndarray:
+        if before.dtype != after.dtype or before.shape != after.shape:
+            return True
+        if before.dtype == object:
+            return any(changed(a, b) for a, b in zip(before.flat, after.flat, strict=True))
+        return before.tobytes() != after.tobytes()
+    if type(before) in (list, tuple):
+        return len(before) != len(after) or any(map(changed, before, after))
+    if type(before) is dict:
+        return list(before) != list(after) or any(changed(before[k], after[k]) for k in before)
+    if type(before) in (int, float, bool, str, bytes, set, frozenset, complex):
+        return bool(before != after) and before == before
+    return False
+
+
+def refers_to_torch(function: object) -> bool:
+    """Tell whether a function's code, or a helper's beside it, mentions something of torch."""
+    if _torch() is None:
+        return False
+    todo: list[Any] = [function]
+    seen: set[int] = set()
+    while todo and len(seen) < 200:
+        f = todo.pop()
+        if id(f) in seen:
+            continue
+        seen.add(id(f))
+        if _of_torch(f):
+            return True
+        if isinstance(f, types.MethodType):
+            todo.append(f.__func__)
+        elif isinstance(f, types.FunctionType):
+            for cell in f.__closure__ or ():
+                try:
+                    todo.append(cell.cell_contents)
+                except ValueError:
+                    continue
+            for name in _names(f.__code__):
+                if name in f.__globals__:
+                    value = f.__globals__[name]
+                    if _of_torch(value):
+                        return True
+                    if isinstance(value, types.FunctionType) and value.__globals__ is f.__globals__:
+                        todo.append(value)
+                elif name == "torch":
+                    return True  # imported inside the function
+        elif not isinstance(f, type):
+            call = vars(type(f)).get("__call__")
+            if isinstance(call, types.FunctionType):
+                todo.append(call)
+            for name in ("func", "__wrapped__"):
+                inner = getattr(f, "__dict__", {}).get(name) if name == "__wrapped__" else None
+                if name == "func" and type(f).__name__ == "partial":
+                    inner = f.func
+                if inner is not None:
+                    todo.append(inner)
+    return False
+
+
+def _names(code: types.CodeType) -> Iterable[str]:
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _names(const)
+
+
+def _of_torch(value: object) -> bool:
+    if isinstance(value, types.ModuleType):
+        name = value.__name__
+    elif isinstance(value, type):
+        name = value.__module__
+    else:
+        name = getattr(type(value), "__module__", "") or ""
+        if type(value) in (types.BuiltinFunctionType, types.FunctionType):
+            name = value.__module__ or ""  # type: ignore[attr-defined]
+    return isinstance(name, str) and (name == "torch" or name.startswith("torch."))
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+
+def expected_parts(value: Any, returns: tuple[str, ...] | None) -> list[Part]:
+    """Read what the reference returned."""
+    if returns is not None and len(returns) > 1:
+        if type(value) not in (tuple, list) or len(value) != len(returns):
+            raise ValueError(f"the reference must return {len(returns)} parts: {returns}")
+        return [_expected(name, x) for name, x in zip(returns, value, strict=True)]
+    if returns is None and type(value) is tuple and any(type(x) is np.ndarray for x in value):
+        raise ValueError("the reference returns a tuple of arrays: name its parts in `returns`")
+    return [_expected(returns[0] if returns else "result", value)]
+
+
+def _expected(name: str, value: Any) -> Part:
+    if type(value) is np.ndarray or issubclass(type(value), np.generic) or is_tensor(value):
+        part = _numbers(name, value)
+    elif type(value) in (bool, int, float, complex):
+        part = Part(name, np.array(value), python=True)
+    else:
+        return Part(name, None, plain=_plain(value, 0))
+    assert part.array is not None
+    return Part(name, part.array, part.dtype or str(part.array.dtype), part.python)
+
+
+def read(value: Any, expected: list[Part]) -> list[Part]:
+    """Read what a student's function returned, in as many parts as are expected.
+
+    Shapes and dtypes are as they came: comparing them is another step.
+
+    Raises
+    ------
+    Unreadable
+        If there are too few or too many parts, or one isn't made of numbers.
+    """
+    if len(expected) == 1:
+        return [_read(value, expected[0], alone=True)]
+    wanted = f"({', '.join(part.name for part in expected)})"
+    kind = type(value)
+    if value is None or not issubclass(kind, (tuple, list)):
+        if value is not None and (issubclass(kind, (np.ndarray, np.generic)) or is_tensor(value)):
+            raise Unreadable("parts", f"returns 1 array; expected {len(expected)}: {wanted}")
+        if issubclass(kind, dict):
+            raise Unreadable("parts", f"returns a dictionary; expected a tuple {wanted}")
+        what = _name_odd(value)
+        raise Unreadable(what.kind, f"{what.what}; expected {wanted}")
+    items = list((tuple if issubclass(kind, tuple) else list).__iter__(value))
+    if len(items) != len(expected):
+        raise Unreadable(
+            "parts",
+            f"returns {len(items)} part{'s' * (len(items) != 1)}; "
+            f"expected {len(expected)}: {wanted}",
+        )
+    return [_read(x, part, alone=False) for x, part in zip(items, expected, strict=True)]
+
+
+def _read(value: Any, like: Part, *, alone: bool) -> Part:
+    if like.array is None:
+        return Part(like.name, None, plain=_plain(value, 0))
+    try:
+        return _numbers(like.name, value)
+    except Unreadable as problem:
+        if alone:
+            raise
+        raise Unreadable(problem.kind, problem.what.replace("returns", "has", 1)) from None
+
+
+def _numbers(name: str, value: Any, depth: int = 0) -> Part:
+    """Return a value made of numbers as a part."""
+    kind = type(value)
+    if is_tensor(value):
+        dtype = str(value.dtype).rsplit(".", 1)[-1]
+        if value.is_sparse or value.is_quantized or value.device.type == "meta":
+            raise Unreadable("type", "returns a tensor that is sparse, quantised or without data")
+        return Part(name, _array_of(value), dtype)
+    if issubclass(kind, np.ma.MaskedArray):
+        raise Unreadable("type", "returns a masked array; expected a plain one")
+    if issubclass(kind, np.ndarray):
+        plain = value if kind is np.ndarray else np.ndarray.view(value, np.ndarray)
+        return Part(name, plain, str(plain.dtype))
+    if issubclass(kind, np.generic) and kind.__module__ == "numpy":
+        array = np.asarray(value)
+        return Part(name, array, str(array.dtype))
+    if issubclass(kind, bool):
+        return Part(name, np.array(value), "bool")
+    if issubclass(kind, (int, float)):
+        number = int.__add__(value, 0) if issubclass(kind, int) else float.__add__(value, 0.0)
+        try:
+            array = np.array(float(number)) if abs(number) > 2**62 else np.array(number)
+        except OverflowError:
+            array = np.array(np.inf)
+        return Part(name, array, str(array.dtype), python=True)
+    if issubclass(kind, complex):
+        return Part(name, np.array(complex.__add__(value, 0)), "complex128")
+    if issubclass(kind, (list, tuple)):
+        if depth > 16:
+            raise Unreadable("type", "returns lists nested more than 16 deep")
+        items = list((list if issubclass(kind, list) else tuple).__iter__(value))
+        if len(items) > _MOST_LEAVES:
+            raise Unreadable("type", f"returns a list of {len(items):,} items")
+        if not items:
+            return Part(name, np.zeros(0), "float64", python=True)
+        try:
+            parts = [_numbers(name, x, depth + 1) for x in items]
+        except Unreadable as problem:
+            if depth:
+                raise
+            word = "list" if issubclass(kind, list) else "tuple"
+            inside = problem.what.replace("returns ", "", 1)
+            raise Unreadable(problem.kind, f"returns a {word} that holds {inside}") from None
+        shapes = {part.shape for part in parts}
+        if len(shapes) > 1:
+            word = "list" if issubclass(kind, list) else "tuple"
+            listed = ", ".join(map(str, [part.shape for part in parts][:4]))
+            raise Unreadable(
+                "parts", f"returns a {word} of {len(items)} parts of different shapes ({listed})"
+            )
+        dtypes = {part.dtype for part in parts}
+        python = all(part.python for part in parts)
+        array = np.array([part.array for part in parts])
+        dtype = dtypes.pop() if len(dtypes) == 1 else str(array.dtype)
+        return Part(name, array, dtype, python)
+    raise _name_odd(value)
+
+
+def _name_odd(value: Any) -> Unreadable:
+    """Say what a value is that isn't made of numbers."""
+    kind = type(value)
+    if value is None:
+        return Unreadable("none", "returns None")
+    if kind is types.CoroutineType:
+        types.CoroutineType.close(value)  # else Python complains on stderr that nobody awaited it
+        return Unreadable("coroutine", "is an `async def`: calling it returns a coroutine")
+    if kind in (types.GeneratorType, types.AsyncGeneratorType):
+        return Unreadable("generator", "returns a generator, which holds no numbers yet")
+    if issubclass(kind, (map, filter, zip, range, enumerate, reversed)):
+        return Unreadable("generator", f"returns a `{kind.__name__}` object, not its numbers")
+    if issubclass(kind, (str, bytes)):
+        return Unreadable("text", f"returns text ({kind.__name__})")
+    if issubclass(kind, type):
+        return Unreadable("callable", "returns a class")
+    if issubclass(kind, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+        return Unreadable("callable", "returns a function instead of its result")
+    if issubclass(kind, dict):
+        return Unreadable("type", "returns a dictionary")
+    article = "an" if kind.__name__[:1].lower() in "aeiou" else "a"
+    return Unreadable("type", f"returns {article} `{kind.__name__[:60]}` object")
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """Return what isn't made of numbers as plain Python: subclasses stripped, arrays as lists."""
+    kind = type(value)
+    if depth > 16:
+        raise Unreadable("type", "returns containers nested more than 16 deep")
+    if value is None or kind in (bool, int, float, str, bytes):
+        return value
+    if issubclass(kind, str):
+        return str.__add__(value, "")
+    if issubclass(kind, bytes):
+        return bytes.__add__(value, b"")
+    if issubclass(kind, int):
+        return int.__add__(value, 0)
+    if issubclass(kind, float) and not issubclass(kind, np.generic):
+        return float.__add__(value, 0.0)
+    if issubclass(kind, (np.ndarray, np.generic)) or is_tensor(value):
+        array = _numbers("", value).array
+        assert array is not None
+        return array.tolist()
+    if issubclass(kind, (list, tuple)):
+        items = (list if issubclass(kind, list) else tuple).__iter__(value)
+        return [_plain(x, depth + 1) for x in items]
+    if issubclass(kind, dict):
+        try:
+            return {_key(k): _plain(x, depth + 1) for k, x in dict.items(value)}
+        except TypeError:
+            raise Unreadable("type", "returns a dictionary with keys that can't be read") from None
+    if issubclass(kind, (set, frozenset)):
+        members = (set if issubclass(kind, set) else frozenset).__iter__(value)
+        return {_key(x) for x in members}
+    raise _name_odd(value)
+
+
+def _key(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(_key(x) for x in value)
+    plain = _plain(value, 0)
+    return tuple(plain) if isinstance(plain, list) else plain
