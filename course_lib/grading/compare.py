@@ -229,9 +229,7 @@ def _dtype(a: Part, b: Part, subject: str, i: int) -> Problem | None:
                 "Is that the result of a comparison?",
                 i,
             )
-    elif want in "iu" and kind in "iu":
-        return None
-    elif want == kind:
+    elif (want in "iu" and kind in "iu") or want == kind:
         return None
     names = {"f": "floats", "i": "whole numbers", "u": "whole numbers", "b": "True and False"}
     wanted = names.get(want, b.dtype)
@@ -270,7 +268,7 @@ def _values(
 
 
 _ODD = {
-    "NaN": "NaN comes from 0/0, ∞ − ∞ or 0·∞. Which line makes the first one, and from which input?",
+    "NaN": "NaN comes from 0/0, ∞ − ∞ or 0·∞. Which line makes the first one, from what?",
     "infinite": "∞ comes from a division by 0 or from exp of a large number. Which line makes it?",
 }
 

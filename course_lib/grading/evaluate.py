@@ -58,9 +58,7 @@ def prepare(exercise: Exercise, seed: int = OPEN_SEED) -> list[Prepared]:
         for case in exercise.cases:
             inputs = case.build(seed)
             answer = exercise.reference(*map(values.clone, inputs.values()))
-            prepared.append(
-                Prepared(case, inputs, values.expected_parts(answer, exercise.returns))
-            )
+            prepared.append(Prepared(case, inputs, values.expected_parts(answer, exercise.returns)))
     return prepared
 
 
@@ -215,7 +213,7 @@ def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> 
         )
     if kind == "time":
         return (
-            f"Your function was still running after {exercise.time_limit:g} seconds and was stopped.",
+            f"Your function still ran after {exercise.time_limit:g} seconds and was stopped.",
             "Which loop goes on for ever, and what should end it?",
         )
     if kind == "memory":

@@ -17,9 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Part", "Unreadable", "changed", "clone", "expected_parts", "is_tensor", "read", "refers_to_torch",
-    "to_arrays", "to_tensors",
-]  # fmt: skip
+    "Part",
+    "Unreadable",
+    "changed",
+    "clone",
+    "expected_parts",
+    "is_tensor",
+    "read",
+    "refers_to_torch",
+    "to_arrays",
+    "to_tensors",
+]
 
 _MOST_LEAVES = 1_000_000
 
@@ -198,7 +206,7 @@ def _of_torch(value: object) -> bool:
     else:
         name = getattr(type(value), "__module__", "") or ""
         if type(value) in (types.BuiltinFunctionType, types.FunctionType):
-            name = value.__module__ or ""  # type: ignore[attr-defined]
+            name = value.__module__ or ""
     return isinstance(name, str) and (name == "torch" or name.startswith("torch."))
 
 
