@@ -61,12 +61,11 @@ def check_axis(name: str, x: Any, axis: int) -> None:
         raise ValueError(f"{name} must not be empty along axis {axis}; got shape {tuple(x.shape)}")
 
 
-def check_same_shape(name: str, x: Any, other_name: str, other: Any) -> None:
-    """Raise unless `x` has the shape of `other`."""
-    if tuple(x.shape) != tuple(other.shape):
+def check_shape(name: str, x: Any, owner: str, shape: tuple[int, ...]) -> None:
+    """Raise unless `x` has the shape of `owner`, which is `shape`."""
+    if tuple(x.shape) != tuple(shape):
         raise ValueError(
-            f"{name} must have the shape of {other_name}, {tuple(other.shape)}; "
-            f"got {tuple(x.shape)}"
+            f"{name} must have the shape of {owner}, {tuple(shape)}; got {tuple(x.shape)}"
         )
 
 

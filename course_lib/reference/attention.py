@@ -18,7 +18,7 @@ from course_lib.validation import (
     check_axis,
     check_float,
     check_positive_int,
-    check_same_shape,
+    check_shape,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def softmax(x: NDArray, axis: int = -1) -> NDArray:
     check_axis("x", x, axis)
     wide = widen(x)
     peak = wide.max(axis=axis, keepdims=True)
-    peak = np.where(peak == -np.inf, 0.0, peak).astype(wide.dtype)  # all hidden: exp(-inf - 0) = 0
+    # Where all is hidden the peak is −∞: with 0 in its place, exp(−∞ − 0) is 0.
+    peak = np.where(peak == -np.inf, 0.0, peak).astype(wide.dtype)
     exps = np.exp(wide - peak)
     total = exps.sum(axis=axis, keepdims=True)
     return (exps / np.where(total == 0.0, 1.0, total)).astype(x.dtype)
@@ -126,10 +127,10 @@ def scaled_dot_product_attention(
 
 
 def softmax_backward(weights: NDArray, d_weights: NDArray) -> NDArray:
-    """Carry a gradient from softmax's weights back to its scores, along the last axis.
+    """Carry a gradient from softmax's weights back to its scores.
 
-    With p = softmax(s): ``∂L/∂s_i = p_i (∂L/∂p_i − Σ_j p_j ∂L/∂p_j)``, the product with softmax's
-    Jacobian ``diag(p) − p pᵀ``.
+    With p = softmax(s) along the last axis: ``∂L/∂s_i = p_i (∂L/∂p_i − Σ_j p_j ∂L/∂p_j)``, the
+    product with softmax's Jacobian ``diag(p) − p pᵀ``.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def softmax_backward(weights: NDArray, d_weights: NDArray) -> NDArray:
     check_float("weights", weights)
     check_axis("weights", weights, -1)
     check_float("d_weights", d_weights)
-    check_same_shape("d_weights", d_weights, "weights", weights)
+    check_shape("d_weights", d_weights, "weights", weights.shape)
     p, dp = widen(weights), widen(d_weights)
     return (p * (dp - (p * dp).sum(axis=-1, keepdims=True))).astype(weights.dtype)
 
@@ -164,7 +165,7 @@ def softmax_backward(weights: NDArray, d_weights: NDArray) -> NDArray:
 def scaled_dot_product_attention_backward(
     q: NDArray, k: NDArray, v: NDArray, d_output: NDArray, mask: NDArray | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """Carry a gradient from attention's output back to queries, keys and values.
+    """Carry a gradient from attention's output back to q, k and v.
 
     With P = softmax(S), S = Q Kᵀ / √d_k and O = P V: ``dV = Pᵀ dO``, ``dP = dO Vᵀ``, dS by
     `softmax_backward`, ``dQ = dS K / √d_k`` and ``dK = dSᵀ Q / √d_k``.
@@ -198,13 +199,9 @@ def scaled_dot_product_attention_backward(
     """
     check_attention_inputs(q, k, v, mask)
     check_float("d_output", d_output)
-    if tuple(d_output.shape) != (*q.shape[:-1], v.shape[-1]):
-        raise ValueError(
-            f"d_output must have the shape of the output, {(*q.shape[:-1], v.shape[-1])}; "
-            f"got {tuple(d_output.shape)}"
-        )
+    check_shape("d_output", d_output, "the output", (*q.shape[:-1], v.shape[-1]))
     scale = 1.0 / sqrt(q.shape[-1])
-    wide_q, wide_k, wide_v, d_out = widen(q), widen(k), widen(v), widen(d_output)
+    wide_q, wide_k, wide_v, d_out = map(widen, (q, k, v, d_output))
     _, weights = scaled_dot_product_attention(wide_q, wide_k, wide_v, mask)
     d_v = weights.swapaxes(-2, -1) @ d_out  # (..., n_k, d_v)
     d_weights = d_out @ wide_v.swapaxes(-2, -1)  # (..., n_q, n_k)

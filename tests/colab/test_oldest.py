@@ -27,8 +27,9 @@ for name in names:
 assert "torch" not in sys.modules
 
 from course_lib.grading import check
-from course_lib.reference.attention import softmax
-report = check("05.softmax", softmax)
+from course_lib.grading.registry import find
+(right, *_) = [a.right for a in find("05.softmax").alternatives if a.name == "loops"]
+report = check("05.softmax", right)
 assert report.points == report.max_points, str(report)
 def careless(x, axis=-1):
     exps = numpy.exp(x)

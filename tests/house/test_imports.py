@@ -122,8 +122,9 @@ sys.modules["torch"] = None  # importing it raises, as where it isn't installed
 for name in {names!r}:
     importlib.import_module(name)
 from course_lib.grading import check
-from course_lib.reference.attention import softmax
-report = check("05.softmax", softmax)
+from course_lib.grading.registry import find
+(right, *_) = [a.right for a in find("05.softmax").alternatives if a.name == "loops"]
+report = check("05.softmax", right)
 assert report.points == report.max_points, str(report)
 """
     done = subprocess.run(

@@ -175,3 +175,13 @@ def test_few_outputs_are_left_uncompared_and_those_cells_assert() -> None:
     for path in NOTEBOOKS:
         for cell in code_cells(path):
             assert not {"nbval-skip", "skip-execution"} & set(tags(cell)), relative(path)
+
+
+@each_notebook
+def test_the_code_that_a_reader_sees_fits_the_page(path: Path) -> None:
+    """The column shows 83 characters; the library's own signatures may be a little longer."""
+    for cell in code_cells(path):
+        if not {"hide-input", "remove-cell"} & set(tags(cell)):
+            limit = 86 if "source" in cell.metadata.get("course", {}) else 84
+            long = [line for line in cell.source.splitlines() if len(line) > limit]
+            assert not long, f"{relative(path)}: {cell.id}: {long[0]}"

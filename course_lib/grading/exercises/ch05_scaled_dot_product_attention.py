@@ -207,6 +207,11 @@ def _softmax_global_sum(x: NDArray, axis: int = -1) -> NDArray:
         return e / e.sum()
 
 
+def _softmax_first_attempt(x: NDArray, axis: int = -1) -> NDArray:
+    with np.errstate(all="ignore"):
+        return np.exp(x) / np.exp(x).sum()
+
+
 def _softmax_no_division(x: NDArray, axis: int = -1) -> NDArray:
     peak = x.max(axis=axis, keepdims=True)
     return np.exp(x - np.where(peak == -np.inf, 0.0, peak))
@@ -323,6 +328,12 @@ _SOFTMAX_WRONG = [
         wrong=_softmax_global_sum,
         hint="All your weights together sum to 1, where each row should by itself. → What does "
         "`sum()` add up when it isn't told an axis?",
+    ),
+    Misconception(
+        name="divided by the sum of everything, no maximum subtracted",
+        wrong=_softmax_first_attempt,
+        hint="All your weights together sum to 1, where each row should by itself. Large scores "
+        "are another matter, and can wait. → What does `sum()` add up when it isn't told an axis?",
     ),
     Misconception(
         name="not divided",
