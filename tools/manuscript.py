@@ -17,7 +17,7 @@ from tools.expand import Expander, is_expansion
 from tools.problem import Problem, Problems
 
 FOLDERS = {"chapters": "manuscript/chapters", "exercises": "manuscript/exercises"}
-_PLACEHOLDER = re.compile(r"\{\{\s*([a-z]\w*)(?::([^{}\s]*))?\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{\s*([^{}:]*?)(?::([^{}]*?))?\s*\}\}")
 
 
 @dataclass
