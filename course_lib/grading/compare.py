@@ -181,6 +181,9 @@ def _shape(a: Part, b: Part, subject: str, i: int) -> Problem | None:
     elif _broadcasts(got, want):
         more = f" {got} would broadcast to {want}, which hides the mistake."
         step = "Which axis was summed away, or kept with length 1?"
+    elif [n for n in got if n != 1] == [n for n in want if n != 1]:
+        more = f" There is an axis of length 1 too {'many' if len(got) > len(want) else 'few'}."
+        step = "Which line adds or takes away an axis?"
     elif a.array.size == b.array.size:
         more = " The number of elements is right, their arrangement isn't."
     return Problem("shape", f"{subject} has the shape {got}; expected {want}.{more}", step, i)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import numpy as np
 
 from course_lib.grading import compare, run, values
 from course_lib.grading.model import OPEN_SEED, Case, Exercise
-from course_lib.grading.pristine import pristine
+from course_lib.grading.pristine import pristine, restore
 from course_lib.grading.run import Outcome
 
 __all__ = ["CaseResult", "Prepared", "behaviour", "evaluate", "prepare", "size_of"]
@@ -66,61 +65,73 @@ def evaluate(
     exercise: Exercise, function: Callable[..., Any], prepared: list[Prepared], backend: str
 ) -> list[CaseResult]:
     """Run a function on all cases. After one that never ends, the others are skipped."""
-    own = run.own_functions([exercise.reference, *exercise.guarded])
     results: list[CaseResult] = []
-    for each in prepared:
-        if results and results[-1].kind in ("time", "skipped"):
-            results.append(CaseResult(each, "skipped", "Not run: an earlier case never ended."))
-        else:
-            results.append(_evaluate_one(exercise, function, each, backend, own))
+    with pristine():
+        for each in prepared:
+            if results and results[-1].kind in ("time", "skipped"):
+                results.append(CaseResult(each, "skipped", "Not run: an earlier case never ended."))
+            else:
+                results.append(_evaluate_one(exercise, function, each, backend))
     return results
 
 
 def _evaluate_one(
-    exercise: Exercise,
-    function: Callable[..., Any],
-    prepared: Prepared,
-    backend: str,
-    own: list[types.FunctionType],
+    exercise: Exercise, function: Callable[..., Any], prepared: Prepared, backend: str
 ) -> CaseResult:
     names = list(prepared.inputs)
     hand_over = values.to_tensors if backend == "torch" else values.clone
     given = [hand_over(x) for x in prepared.inputs.values()]
-    args = [values.clone(x) for x in given]
-    outcome = run.call(function, args, names=names, time_limit=exercise.time_limit, own=own)
-    with pristine():
-        result = CaseResult(prepared, "right", outcome=outcome)
-        if outcome.kind != "value":
-            result.kind = outcome.kind
-            result.sentence, result.step = _say(outcome, function, exercise)
-            return result
-        pairs = zip(names, given, args, strict=True)
-        result.touched = tuple(name for name, a, b in pairs if values.changed(a, b))
-        try:
-            result.yours = values.read(outcome.value, prepared.right)
-        except values.Unreadable as problem:
-            result.kind = problem.kind
-            result.sentence = f"Your function {problem.what}."
-            result.step = _STEPS.get(problem.kind, _STEPS["type"])
-            return result
-        result.problem = compare.judge(
-            result.yours, prepared.right, exercise.tolerance, size_of(prepared.inputs)
-        )
-        if result.problem is not None:
-            result.kind = result.problem.kind
-            result.sentence, result.step = result.problem.sentence, result.problem.step
-        elif result.touched:
-            result.kind = "touched"
-        if result.touched:
-            which = " and ".join(f"`{name}`" for name in result.touched)
-            verb = "was" if len(result.touched) == 1 else "were"
-            start = "The numbers are right, but" if result.kind == "touched" else "Besides,"
-            changed = f"{start} {which} {verb} changed: the caller still needs what was passed in."
-            result.sentence = " ".join(filter(None, [result.sentence, changed]))
-            result.step = result.step or (
-                "Which line writes into its argument (`-=`, `/=`, `[…] =`, `out=`)? Work on a copy."
-            )
+    known = -1
+    own = run.own_functions([exercise.reference, *exercise.guarded])
+    while len(own) > known:  # again, if the call itself loaded the course's twin of the function
+        args = [values.clone(x) for x in given]
+        outcome = run.call(function, args, names=names, time_limit=exercise.time_limit, own=own)
+        restore()
+        known, own = len(own), run.own_functions([exercise.reference, *exercise.guarded])
+    result = CaseResult(prepared, "right", outcome=outcome)
+    if outcome.kind != "value":
+        result.kind = outcome.kind
+        result.sentence, result.step = _say(outcome, function, exercise)
         return result
+    try:
+        _judge(exercise, result, outcome.value, given, args)
+    except values.Unreadable as problem:
+        result.sentence = f"Your function {problem.what}."
+        result.step = _STEPS.get(problem.kind, _STEPS["type"])
+        return result
+    if result.problem is not None:
+        result.sentence, result.step = result.problem.sentence, result.problem.step
+    if result.touched:
+        which = " and ".join(f"`{name}`" for name in result.touched)
+        verb = "was" if len(result.touched) == 1 else "were"
+        start = "The numbers are right, but" if result.kind == "touched" else "Besides,"
+        changed = f"{start} {which} {verb} changed: the caller still needs what was passed in."
+        result.sentence = " ".join(filter(None, [result.sentence, changed]))
+        result.step = result.step or (
+            "Which line writes into its argument (`-=`, `/=`, `[…] =`, `out=`)? Work on a copy."
+        )
+    return result
+
+
+def _judge(
+    exercise: Exercise, result: CaseResult, answer: Any, given: list[Any], args: list[Any]
+) -> None:
+    """Take down what an answer is, and what has become of the arguments."""
+    prepared = result.prepared
+    pairs = zip(prepared.inputs, given, args, strict=True)
+    result.touched = tuple(name for name, a, b in pairs if values.changed(a, b))
+    try:
+        result.yours = values.read(answer, prepared.right)
+    except values.Unreadable as problem:
+        result.kind = problem.kind
+        raise
+    result.problem = compare.judge(
+        result.yours, prepared.right, exercise.tolerance, size_of(prepared.inputs)
+    )
+    if result.problem is not None:
+        result.kind = result.problem.kind
+    elif result.touched:
+        result.kind = "touched"
 
 
 def behaviour(
@@ -134,19 +145,9 @@ def behaviour(
             args = [values.clone(x) for x in given]
             result = CaseResult(each, "right")
             try:
-                answer = function(*args)
-                pairs = zip(each.inputs, given, args, strict=True)
-                result.touched = tuple(name for name, a, b in pairs if values.changed(a, b))
-                result.yours = values.read(answer, each.right)
-                result.problem = compare.judge(
-                    result.yours, each.right, exercise.tolerance, size_of(each.inputs)
-                )
-                if result.problem is not None:
-                    result.kind = result.problem.kind
-                elif result.touched:
-                    result.kind = "touched"
-            except values.Unreadable as problem:
-                result.kind = problem.kind
+                _judge(exercise, result, function(*args), given, args)
+            except values.Unreadable:
+                pass
             except Exception as error:
                 result.kind = "raised"
                 result.outcome = Outcome("raised", mistake=run.Mistake(type(error).__name__))
@@ -191,6 +192,15 @@ _STEPS = {
     "type": "Return an array of numbers, as the docstring's Returns says.",
 }
 
+_RAISED = {
+    "NameError": "Is the name spelled as where it's defined, and was that cell run?",
+    "UnboundLocalError": "Which path through your function gives that name no value?",
+    "AttributeError": "What is the object before the dot? `print(type(…))` shows it.",
+    "TypeError": "What types meet on that line? Print them just before it.",
+    "KeyError": "Which keys are there? Print them just before that line.",
+    "": "Print the shapes just before that line. Are they what the line expects?",
+}
+
 
 def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> tuple[str, str]:
     """Return the sentence and the next step for a call that gave no value."""
@@ -199,10 +209,10 @@ def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> 
     if mistake is not None and mistake.line is not None:
         place = f" In line {mistake.line}" + (f": `{mistake.code}`" if mistake.code else ".")
     if kind == "raised" and mistake is not None:
-        message = f": {mistake.message}" if mistake.message else ""
+        message = f": {mistake.message.rstrip('.')}" if mistake.message else ""
         return (
-            f"Your function raised {mistake.type}{message}{place and '.' + place}",
-            "Print the shapes just before that line. Are they what the line expects?",
+            f"Your function raised {mistake.type}{message}.{place}",
+            _RAISED.get(mistake.type, _RAISED[""]),
         )
     if kind == "stub":
         if writes_stub(function):
@@ -254,8 +264,8 @@ def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> 
 
 def writes_stub(function: Callable[..., Any]) -> bool:
     """Tell whether a function raises NotImplementedError itself, as an untouched exercise does."""
-    code = getattr(function, "__code__", None)
-    return code is None or "NotImplementedError" in code.co_names
+    inner = values.innermost(function)
+    return inner is None or "NotImplementedError" in inner.__code__.co_names
 
 
 def torch_is_there() -> bool:

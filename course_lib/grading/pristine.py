@@ -1,9 +1,10 @@
 """Keeps what the grader itself stands on as it was, whatever a notebook has patched since.
 
-A notebook may rebind ``numpy.exp`` or ``course_lib.reference.attention.softmax``, or swap a
-function's code. While a check runs, the originals are back in their places; afterwards the
-notebook's own are, so its author sees no difference. "Original" is what was there when
-`course_lib.grading` was first imported: a notebook's first cell should import it.
+A notebook may rebind ``numpy.exp``, ``course_lib.reference.attention.softmax`` or a function of the
+grader, or swap a function's code. While a check runs, the originals are back in their places;
+afterwards the notebook's own are. What the student's function changes while it's being checked is
+undone for good. "Original" is what was there when `course_lib.grading` was first imported: a
+notebook's first cell should import it.
 """
 
 from __future__ import annotations
@@ -12,75 +13,66 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import course_lib.reference
 
-__all__ = ["pristine", "remember"]
+__all__ = ["pristine", "remember", "restore"]
 
 _ABSENT = object()
 _NAMES: dict[ModuleType, dict[str, Any]] = {}
-_CODES: dict[FunctionType, tuple[CodeType, tuple[Any, ...] | None, dict[str, Any] | None]] = {}
-_depth = 0
+_CODES: dict[FunctionType, tuple[Any, ...]] = {}
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 
 
 def remember(module: ModuleType) -> None:
-    """Take down a module's names and its functions' code, once."""
+    """Take down a module's names and its functions' code, once.
+
+    Of the grader's own modules only the functions and classes: their other names may change.
+    """
     if module in _NAMES:
         return
     names = {k: v for k, v in vars(module).items() if not k.startswith("__")}
+    if module.__name__.startswith("course_lib.grading"):
+        names = {k: v for k, v in names.items() if isinstance(v, (FunctionType, type))}
     _NAMES[module] = names
     if module.__name__.startswith("course_lib."):
         for value in names.values():
-            if isinstance(value, FunctionType):
-                remember_function(value)
+            for function in vars(value).values() if isinstance(value, type) else [value]:
+                if isinstance(function, FunctionType):
+                    _CODES[function] = tuple(getattr(function, part) for part in _PARTS)
 
 
-def remember_function(function: object) -> None:
-    """Take down a function's code and defaults, once."""
-    if isinstance(function, FunctionType) and function not in _CODES:
-        _CODES[function] = (function.__code__, function.__defaults__, function.__kwdefaults__)
+def restore() -> list[tuple[Any, str, Any]]:
+    """Put everything back as it was; return what was there, as (owner, name, value)."""
+    found: list[tuple[Any, str, Any]] = []
+    for module, names in _NAMES.items():
+        now = vars(module)
+        for name, value in names.items():
+            if now.get(name, _ABSENT) is not value:
+                found.append((module, name, now.get(name, _ABSENT)))
+                now[name] = value
+    for function, saved in _CODES.items():
+        for part, value in zip(_PARTS, saved, strict=True):
+            if getattr(function, part) is not value:
+                found.append((function, part, getattr(function, part)))
+                setattr(function, part, value)
+    return found
 
 
 @contextmanager
 def pristine() -> Iterator[None]:
     """Work with the remembered names and code; put the notebook's own back at the end."""
-    global _depth
-    if _depth:  # already inside: student code can't have run since
-        yield
-        return
-    names, codes = [], []
-    for module, saved in _NAMES.items():
-        now = vars(module)
-        for name, value in saved.items():
-            if now.get(name, _ABSENT) is not value:
-                names.append((now, name, now.get(name, _ABSENT)))
-                now[name] = value
-    for function, (code, defaults, kwdefaults) in _CODES.items():
-        if (
-            function.__code__ is not code
-            or function.__defaults__ is not defaults
-            or function.__kwdefaults__ is not kwdefaults
-        ):
-            codes.append(
-                (function, function.__code__, function.__defaults__, function.__kwdefaults__)
-            )
-            function.__code__, function.__defaults__ = code, defaults
-            function.__kwdefaults__ = kwdefaults
-    _depth += 1
+    found = restore()
     try:
         yield
     finally:
-        _depth -= 1
-        for now, name, value in names:
+        for owner, name, value in found:
             if value is _ABSENT:
-                now.pop(name, None)
+                vars(owner).pop(name, None)
             else:
-                now[name] = value
-        for function, code, defaults, kwdefaults in codes:
-            function.__code__, function.__defaults__ = code, defaults
-            function.__kwdefaults__ = kwdefaults
+                setattr(owner, name, value)
 
 
 for _name in ("numpy", "numpy.linalg", "math", "os", "time", "signal", "resource"):

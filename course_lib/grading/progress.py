@@ -73,7 +73,7 @@ def _read(path: Path) -> tuple[dict[str, float], bool]:
     good = {
         k: float(v)
         for k, v in data.items()
-        if isinstance(v, (int, float)) and not isinstance(v, bool)
+        if isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v < 1e6
     }
     return good, len(good) == len(data)
 

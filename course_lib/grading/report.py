@@ -41,7 +41,7 @@ class Message:
     """Blocks with a text and an HTML form. Shown in a notebook as HTML, by ``print`` as text."""
 
     def __init__(self, blocks: list[Block]) -> None:
-        self.blocks = blocks
+        self.blocks = [Block(block.kind, _printable(block.text)) for block in blocks]
 
     def __str__(self) -> str:
         lines: list[str] = []
@@ -72,6 +72,11 @@ class Message:
         return f'<div style="line-height:1.5;max-width:46em">{"".join(parts)}</div>'
 
 
+def _printable(text: str) -> str:
+    """Return a text without what a terminal or a page would act on, or couldn't encode."""
+    return "".join(c if c == "\n" or c.isprintable() else "\ufffd" for c in text)
+
+
 _CLOSE = {"right", "wrong", "evidence"}
 _START = {"head": "", "right": "✓ ", "wrong": "✗ ", "cause": "", "step": "→ "}
 # Colours come from the page, which may be light or dark. The two that carry meaning have a contrast
@@ -85,7 +90,7 @@ _HTML = {
     "wrong": '<div style="padding-left:1.5em;text-indent:-1.5em">'
     f'<span style="color:{_WRONG};font-weight:700;display:inline-block;width:1.5em;'
     'text-indent:0">✗</span>{}</div>',
-    "evidence": '<pre tabindex="0" role="region" aria-label="Yours and right" style="margin:.4em 0 '
+    "evidence": '<pre tabindex="0" role="group" aria-label="Details" style="margin:.4em 0 '
     ".6em 1.5em;padding:.5em .7em;overflow-x:auto;color:inherit;background:rgba(127,127,127,.12);"
     'border:0;border-radius:4px;line-height:1.4;font-size:.92em">{}</pre>',
     "cause": '<div style="margin:.6em 0 0">{}</div>',
@@ -227,13 +232,24 @@ _BRIEF = {
     "own": "the course's own function",
     "arguments": "other arguments",
     "memory": "too much memory",
+    "generator": "a generator",
+    "coroutine": "a coroutine",
+    "callable": "a function",
+    "text": "text",
+    "type": "no numbers",
+    "plain": "another result",
+    "recursion": "no end",
+    "exit": "an exit",
+    "interrupt": "an interrupt",
+    "keyboard": "waits for the keyboard",
+    "refused": "not allowed",
 }
 
 
 def _in_brief(result: CaseResult) -> str:
     if result.kind == "raised" and result.outcome.mistake is not None:
         return result.outcome.mistake.type
-    return _BRIEF.get(result.kind, "the same")
+    return _BRIEF.get(result.kind, "other numbers")
 
 
 # -- evidence --------------------------------------------------------------------------------------
@@ -248,15 +264,20 @@ def _evidence(result: CaseResult) -> str:
         i = result.problem.part
         lines += _side_by_side(result.yours[i], result.prepared.right[i], result.problem)
     outcome = result.outcome
-    lines += [f"numpy warned: {text}" for text in outcome.warned[:2]]
+    lines += [_cut(f"warned: {text}") for text in outcome.warned[:2]]
     if outcome.printed.strip():
         shown = outcome.printed.strip()[:_PRINTED]
         lines.append("printed:")
-        lines += [f"  {line}" for line in shown.splitlines()[:8]]
+        lines += [f"  {_cut(line)}" for line in shown.expandtabs(4).splitlines()[:8]]
         left = outcome.printed_total - len(shown)
         if outcome.printed_total > KEPT:
             lines.append(f"  … and {left:,} characters more")
     return "\n".join(lines)
+
+
+def _cut(line: str) -> str:
+    """Return a line short enough to stand in the evidence."""
+    return line if len(line) <= WIDTH - 6 else line[: WIDTH - 7] + "…"
 
 
 def _input(name: str, value: Any) -> str:
@@ -265,13 +286,13 @@ def _input(name: str, value: Any) -> str:
             shown = np.array2string(value, precision=3, suppress_small=True, separator=", ")
             return f"{name} = {' '.join(shown.split())}"
         return f"{name}: {value.dtype.name} of shape {value.shape}"
-    return f"{name} = {value!r}"
+    return _cut(f"{name} = {value!r}")
 
 
 def _side_by_side(yours: Part, right: Part, problem: compare.Problem) -> list[str]:
     """Return the first row that differs, the student's above the right one."""
     if yours.array is None or right.array is None:
-        return [f"yours  {yours.plain!r}"[:WIDTH], f"right  {right.plain!r}"[:WIDTH]]
+        return [_cut(f"yours  {yours.plain!r}"), _cut(f"right  {right.plain!r}")]
     if problem.where is None:
         return [
             f"{right.name}   yours  {yours.dtype or 'numbers'} of shape {yours.shape}",

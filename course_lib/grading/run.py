@@ -37,6 +37,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from course_lib.grading.output import NoKeyboard, Sink
+from course_lib.grading.values import innermost
 
 try:
     import signal
@@ -259,23 +260,8 @@ def _wrong_arguments(
 
 def globals_of(function: object) -> dict[str, Any] | None:
     """Return the namespace in which a function was defined, through wrappers and methods."""
-    seen = 0
-    while seen < 10:
-        seen += 1
-        if isinstance(function, types.FunctionType):
-            return function.__globals__
-        for name in ("__func__", "__wrapped__", "func"):
-            inner = inspect.getattr_static(function, name, None)
-            if name != "__wrapped__" and not isinstance(inner, types.FunctionType):
-                with contextlib.suppress(Exception):
-                    inner = object.__getattribute__(function, name)
-            if callable(inner):
-                function = inner
-                break
-        else:
-            inner = inspect.getattr_static(type(function), "__call__", None)
-            function = inner if isinstance(inner, types.FunctionType) else None
-    return None
+    inner = innermost(function)
+    return None if inner is None else inner.__globals__
 
 
 # -- output ----------------------------------------------------------------------------------------
@@ -292,7 +278,7 @@ def _quiet(sink: Sink, errors: Sink, warned: list[str]) -> Iterator[None]:
         if len(warned) < 5 and text not in warned:
             warned.append(text)
 
-    streams = sys.stdout, sys.stderr
+    streams = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
     hooks = sys.unraisablehook, threading.excepthook
     logging_was = logging.root.manager.disable
     recursion = sys.getrecursionlimit()
@@ -304,12 +290,13 @@ def _quiet(sink: Sink, errors: Sink, warned: list[str]) -> Iterator[None]:
         warnings.simplefilter("always")
         warnings.showwarning = note
         sys.stdout, sys.stderr = sink, errors
+        sys.__stdout__, sys.__stderr__ = sink, errors  # type: ignore[misc, assignment]
         sys.unraisablehook, threading.excepthook = _nothing, _nothing
         logging.disable(sys.maxsize)
         try:
             yield
         finally:
-            sys.stdout, sys.stderr = streams
+            sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = streams  # type: ignore[misc]
             sys.unraisablehook, threading.excepthook = hooks
             logging.disable(logging_was)
             sys.setrecursionlimit(recursion)
@@ -443,17 +430,22 @@ def own_functions(functions: Sequence[Callable[..., Any]]) -> list[types.Functio
     return own
 
 
-def _refusing_code(*args: Any, **kwargs: Any) -> NoReturn:
+def _refusing_code(*args: Any, **kwargs: Any) -> None:
     from course_lib.grading.run import refuse_own
 
     refuse_own()
 
 
-def refuse_own() -> NoReturn:
+def refuse_own() -> None:
     """Do what a function of the course does instead of its work while a student's is checked."""
-    if _current is None:
-        raise RuntimeError("this function of the course refused to work outside of a check")
-    _current.refuse("own", "the course's own function")
+    if _current is not None:
+        _current.refuse("own", "the course's own function")
+
+
+def refuse_nested() -> None:
+    """Refuse a check that is called by a function that is being checked."""
+    if _current is not None:
+        _current.refuse("refused", "check()")
 
 
 @contextmanager
@@ -587,6 +579,7 @@ def _time_by_trace(guard: _Guard, seconds: float) -> Iterator[None]:
         if guard.armed and time.monotonic() > end and frame.f_code.co_filename != __file__:
             guard.timed_out = True
             raise _Stop("time limit")
+        frame.f_trace_opcodes = True  # ``while True: pass`` has no second line to look at
         return look
 
     sys.settrace(look)

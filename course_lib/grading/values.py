@@ -6,11 +6,14 @@ class may fake, and subclasses of arrays and numbers are stripped to what they h
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
+import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,10 +25,10 @@ __all__ = [
     "changed",
     "clone",
     "expected_parts",
+    "innermost",
     "is_tensor",
     "read",
     "refers_to_torch",
-    "to_arrays",
     "to_tensors",
 ]
 
@@ -90,37 +93,13 @@ def clone(value: Any) -> Any:
 
 def to_tensors(value: Any) -> Any:
     """Return a deep copy with tensors in the place of arrays."""
-    return _convert(value, _is_array, _tensor_of)
-
-
-def to_arrays(value: Any) -> Any:
-    """Return a deep copy with arrays in the place of tensors."""
-    return _convert(value, is_tensor, _array_of)
-
-
-def _is_array(value: object) -> bool:
-    return type(value) is np.ndarray
-
-
-def _convert(value: Any, which: Callable[[object], bool], how: Callable[[Any], Any]) -> Any:
-    if which(value):
-        return how(value)
+    if type(value) is np.ndarray:
+        return _torch().from_numpy(value.copy())
     if type(value) in (list, tuple):
-        return type(value)(_convert(x, which, how) for x in value)
+        return type(value)(to_tensors(x) for x in value)
     if type(value) is dict:
-        return {k: _convert(x, which, how) for k, x in value.items()}
+        return {k: to_tensors(x) for k, x in value.items()}
     return clone(value)
-
-
-def _tensor_of(array: NDArray[Any]) -> Any:
-    return _torch().from_numpy(array.copy())
-
-
-def _array_of(tensor: Any) -> NDArray[Any]:
-    plain = tensor.detach().cpu()
-    if plain.dtype == _torch().bfloat16:
-        plain = plain.float()
-    return np.array(plain.resolve_conj().resolve_neg().numpy())
 
 
 def changed(before: Any, after: Any) -> bool:
@@ -161,34 +140,52 @@ def refers_to_torch(function: object) -> bool:
         seen.add(id(f))
         if _of_torch(f):
             return True
-        if isinstance(f, types.MethodType):
-            todo.append(f.__func__)
-        elif isinstance(f, types.FunctionType):
-            for cell in f.__closure__ or ():
-                try:
-                    todo.append(cell.cell_contents)
-                except ValueError:
-                    continue
-            for name in _names(f.__code__):
-                if name in f.__globals__:
-                    value = f.__globals__[name]
-                    if _of_torch(value):
-                        return True
-                    if isinstance(value, types.FunctionType) and value.__globals__ is f.__globals__:
-                        todo.append(value)
-                elif name == "torch":
-                    return True  # imported inside the function
-        elif not isinstance(f, type):
-            call = vars(type(f)).get("__call__")
-            if isinstance(call, types.FunctionType):
-                todo.append(call)
-            for name in ("func", "__wrapped__"):
-                inner = getattr(f, "__dict__", {}).get(name) if name == "__wrapped__" else None
-                if name == "func" and type(f).__name__ == "partial":
-                    inner = f.func
-                if inner is not None:
-                    todo.append(inner)
+        if type(f) is not types.FunctionType:
+            todo += [inner for inner in [inside(f)] if inner is not None]
+            continue
+        for cell in f.__closure__ or ():
+            with contextlib.suppress(ValueError):  # a cell that is still empty
+                todo.append(cell.cell_contents)
+        for name in _names(f.__code__):
+            if name in f.__globals__:
+                value = f.__globals__[name]
+                if _of_torch(value):
+                    return True
+                if type(value) is types.FunctionType and value.__globals__ is f.__globals__:
+                    todo.append(value)
+            elif name == "torch":
+                return True  # imported inside the function
     return False
+
+
+def inside(callable_: object) -> Any:
+    """Return what a method, a partial, a wrapper or a callable object calls; None if it's neither.
+
+    None of the object's own code runs.
+    """
+    kind = type(callable_)
+    if kind is types.MethodType:
+        return callable_.__func__  # type: ignore[attr-defined]
+    if issubclass(kind, functools.partial):
+        return functools.partial.func.__get__(callable_)
+    wrapped = inspect.getattr_static(callable_, "__wrapped__", None)
+    if wrapped is not None or kind is types.FunctionType or issubclass(kind, type):
+        return wrapped
+    for name in ("forward", "__call__"):  # forward: a module of torch
+        method = inspect.getattr_static(kind, name, None)
+        if type(method) is types.FunctionType:
+            return method
+    return None
+
+
+def innermost(callable_: object) -> types.FunctionType | None:
+    """Return the Python function that a callable comes down to, if it does."""
+    for _ in range(10):
+        inner = inside(callable_)
+        if inner is None:
+            break
+        callable_ = inner
+    return callable_ if isinstance(callable_, types.FunctionType) else None
 
 
 def _names(code: types.CodeType) -> Iterable[str]:
@@ -200,14 +197,14 @@ def _names(code: types.CodeType) -> Iterable[str]:
 
 def _of_torch(value: object) -> bool:
     if isinstance(value, types.ModuleType):
-        name = value.__name__
+        names = [value.__name__]
     elif isinstance(value, type):
-        name = value.__module__
+        names = [value.__module__]
     else:
-        name = getattr(type(value), "__module__", "") or ""
+        names = [kind.__module__ for kind in type(value).__mro__]
         if type(value) in (types.BuiltinFunctionType, types.FunctionType):
-            name = value.__module__ or ""
-    return isinstance(name, str) and (name == "torch" or name.startswith("torch."))
+            names = [value.__module__]
+    return any(isinstance(n, str) and (n == "torch" or n.startswith("torch.")) for n in names)
 
 
 # -- results ---------------------------------------------------------------------------------------
@@ -246,7 +243,7 @@ def read(value: Any, expected: list[Part]) -> list[Part]:
         If there are too few or too many parts, or one isn't made of numbers.
     """
     if len(expected) == 1:
-        return [_read(value, expected[0], alone=True)]
+        return [_kept(_read(value, expected[0], alone=True), expected[0])]
     wanted = f"({', '.join(part.name for part in expected)})"
     kind = type(value)
     if value is None or not issubclass(kind, (tuple, list)):
@@ -263,7 +260,17 @@ def read(value: Any, expected: list[Part]) -> list[Part]:
             f"returns {len(items)} part{'s' * (len(items) != 1)}; "
             f"expected {len(expected)}: {wanted}",
         )
-    return [_read(x, part, alone=False) for x, part in zip(items, expected, strict=True)]
+    return [_kept(_read(x, p, alone=False), p) for x, p in zip(items, expected, strict=True)]
+
+
+def _kept(part: Part, like: Part) -> Part:
+    """Return a part with an array of its own: a function may write the next result into this one.
+
+    What has another shape is wrong already, and may be too large to copy.
+    """
+    if part.array is None or part.shape != like.shape:
+        return part
+    return replace(part, array=part.array.copy())
 
 
 def _read(value: Any, like: Part, *, alone: bool) -> Part:
@@ -274,17 +281,14 @@ def _read(value: Any, like: Part, *, alone: bool) -> Part:
     except Unreadable as problem:
         if alone:
             raise
-        raise Unreadable(problem.kind, problem.what.replace("returns", "has", 1)) from None
+        raise Unreadable(problem.kind, f"{problem.what} for `{like.name}`") from None
 
 
 def _numbers(name: str, value: Any, depth: int = 0) -> Part:
     """Return a value made of numbers as a part."""
     kind = type(value)
     if is_tensor(value):
-        dtype = str(value.dtype).rsplit(".", 1)[-1]
-        if value.is_sparse or value.is_quantized or value.device.type == "meta":
-            raise Unreadable("type", "returns a tensor that is sparse, quantised or without data")
-        return Part(name, _array_of(value), dtype)
+        return _tensor(name, value)
     if issubclass(kind, np.ma.MaskedArray):
         raise Unreadable("type", "returns a masked array; expected a plain one")
     if issubclass(kind, np.ndarray):
@@ -333,6 +337,21 @@ def _numbers(name: str, value: Any, depth: int = 0) -> Part:
         dtype = dtypes.pop() if len(dtypes) == 1 else str(array.dtype)
         return Part(name, array, dtype, python)
     raise _name_odd(value)
+
+
+def _tensor(name: str, value: Any) -> Part:
+    torch = _torch()
+    with torch._C.DisableTorchFunctionSubclass():  # a subclass's own operators stay out of it
+        plain = torch.Tensor.as_subclass(value, torch.Tensor).detach()
+        dtype = str(plain.dtype).rsplit(".", 1)[-1]
+        try:
+            if dtype == "bfloat16" or dtype.startswith("float8"):
+                plain = plain.float()
+            array = np.array(plain.cpu().resolve_conj().resolve_neg().numpy())
+        except Exception:  # sparse, quantised, nested, without data, …
+            what = "returns a tensor that can't be made an array (sparse, quantised, …)"
+            raise Unreadable("type", what) from None
+    return Part(name, array, dtype)
 
 
 def _name_odd(value: Any) -> Unreadable:
