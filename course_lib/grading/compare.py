@@ -207,11 +207,11 @@ def _dtype(a: Part, b: Part, subject: str, i: int) -> Problem | None:
         )
     if want == "f":
         if kind == "f":
-            if a.dtype in _HALF and b.dtype not in _HALF:
+            if (a.dtype in _HALF or a.dtype.startswith("float8")) and b.dtype not in _HALF:
+                digits = {"float16": "3 digits", "bfloat16": "2 digits"}.get(a.dtype, "1 digit")
                 return Problem(
                     "precision",
-                    f"{subject} is {a.dtype}, which keeps about "
-                    f"{3 if a.dtype == 'float16' else 2} digits; expected {b.dtype}.",
+                    f"{subject} is {a.dtype}, which keeps about {digits}; expected {b.dtype}.",
                     "Where does your function leave the dtype of its inputs?",
                     i,
                 )

@@ -129,8 +129,6 @@ def changed(before: Any, after: Any) -> bool:
 
 def refers_to_torch(function: object) -> bool:
     """Tell whether a function's code, or a helper's beside it, mentions something of torch."""
-    if _torch() is None:
-        return False
     todo: list[Any] = [function]
     seen: set[int] = set()
     while todo and len(seen) < 200:
@@ -342,9 +340,9 @@ def _numbers(name: str, value: Any, depth: int = 0) -> Part:
 def _tensor(name: str, value: Any) -> Part:
     torch = _torch()
     with torch._C.DisableTorchFunctionSubclass():  # a subclass's own operators stay out of it
-        plain = torch.Tensor.as_subclass(value, torch.Tensor).detach()
-        dtype = str(plain.dtype).rsplit(".", 1)[-1]
         try:
+            plain = torch.Tensor.as_subclass(value, torch.Tensor).detach()
+            dtype = str(plain.dtype).rsplit(".", 1)[-1]
             if dtype == "bfloat16" or dtype.startswith("float8"):
                 plain = plain.float()
             array = np.array(plain.cpu().resolve_conj().resolve_neg().numpy())
