@@ -13,6 +13,7 @@ from typing import Any
 import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
@@ -87,7 +88,11 @@ async def run(
             "IPYTHONDIR": settings,  # an author's own start-up files change no output
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         }
-        async with client.async_setup_kernel(env=environment):
+        try:
+            # By hand, since nbclient's own context takes Ctrl-C for itself and then fails.
+            client.create_kernel_manager()
+            await client.async_start_new_kernel(env=environment)
+            await client.async_start_new_kernel_client()
             count = 0
             for index, cell in enumerate(notebook.cells):
                 if cell.cell_type != "code" or not cell.source.strip():
@@ -102,6 +107,11 @@ async def run(
                     raise Problem(f"{where(index)} killed its kernel") from None
                 cell.execution_count = count
                 _judge(cell, where(index))
+        finally:
+            if client.kc is not None:
+                client.kc.stop_channels()
+            if client.km is not None and client.km.has_kernel:
+                await ensure_async(client.km.shutdown_kernel(now=True))
     for index, cell in enumerate(notebook.cells):
         _tidy(cell, root, where(index))
 

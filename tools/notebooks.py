@@ -169,6 +169,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
                 print(line)
             if found:
                 print(f"{len(found)} differences: {ADVICE}")
+            else:
+                print("Notebooks and manuscripts agree.")
             return 1 if found else 0
         outcome = generate(
             root,
@@ -181,6 +183,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     except Problem as problem:
         print(problem, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Interrupted: what was running has not been written.", file=sys.stderr)
+        return 130
     for path in outcome.written:
         print(f"wrote {path.as_posix()}")
     if not outcome.written and not outcome.problems:
