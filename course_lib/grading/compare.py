@@ -81,9 +81,11 @@ def differing(
     rounding = min(64 * _EPS[dtype], TOLERANCE[dtype][1])
     size = np.where(np.isfinite(b), np.abs(b), 0.0)
     scale = float(size.max(initial=0.0))
-    noise = 64 * _EPS[dtype] * min(max(1.0, noise_of), 10.0)
-    if dtype not in _HALF and scale <= noise:
-        allowed: Any = noise
+    noise = 64 * min(max(1.0, noise_of), 10.0)
+    # Whether the right result is mere rounding is a matter of its own dtype, not of the student's:
+    # what is small in float32 may be meant in float64.
+    if dtype not in _HALF and scale <= noise * _EPS[_name(right.dtype)]:
+        allowed: Any = noise * _EPS[dtype]
     else:
         row = size.max(axis=-1, keepdims=True, initial=0.0) if size.ndim else size
         allowed = rtol * size + atol * row + rounding * scale
