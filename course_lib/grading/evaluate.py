@@ -207,9 +207,11 @@ def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> 
     kind, mistake, detail = outcome.kind, outcome.mistake, outcome.detail
     place = ""
     if mistake is not None and mistake.line is not None:
-        place = f" In line {mistake.line}" + (f": `{mistake.code}`" if mistake.code else ".")
+        code = mistake.code.replace("`", "'")
+        place = f" In line {mistake.line}" + (f": `{code}`" if code else ".")
     if kind == "raised" and mistake is not None:
-        message = f": {mistake.message.rstrip('.')}" if mistake.message else ""
+        message = mistake.message.replace("`", "'").rstrip(".")
+        message = f": {message}" if message else ""
         return (
             f"Your function raised {mistake.type}{message}.{place}",
             _RAISED.get(mistake.type, _RAISED[""]),

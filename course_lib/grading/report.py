@@ -17,13 +17,12 @@ from course_lib.grading import compare
 from course_lib.grading.diagnose import observe
 from course_lib.grading.evaluate import CaseResult
 from course_lib.grading.model import Exercise, Misconception
-from course_lib.grading.output import KEPT
 from course_lib.grading.values import Part
 
 __all__ = ["Block", "Message", "Report", "make_report"]
 
 WIDTH = 80
-_PRINTED = 400
+_PRINTED = 8  # lines
 _COLUMNS = 8
 
 Kind = Literal["head", "right", "wrong", "evidence", "cause", "step"]
@@ -210,7 +209,7 @@ def _cause_and_step(
         step = result.step
         texts = [text for text in (result.sentence, observe(result)) if text]
     if not step.strip():
-        step = f'Compare the two lines above. `hint("{exercise.id}")` gives a first idea.'
+        step = f'Compare yours with right, above. `hint("{exercise.id}")` gives a first idea.'
     return [*(Block("cause", text) for text in texts), Block("step", step.strip())]
 
 
@@ -266,12 +265,11 @@ def _evidence(result: CaseResult) -> str:
     outcome = result.outcome
     lines += [_cut(f"warned: {text}") for text in outcome.warned[:2]]
     if outcome.printed.strip():
-        shown = outcome.printed.strip()[:_PRINTED]
+        printed = outcome.printed.strip("\n").expandtabs(4).splitlines()
         lines.append("printed:")
-        lines += [f"  {_cut(line)}" for line in shown.expandtabs(4).splitlines()[:8]]
-        left = outcome.printed_total - len(shown)
-        if outcome.printed_total > KEPT:
-            lines.append(f"  … and {left:,} characters more")
+        lines += [f"  {_cut(line)}" for line in printed[:_PRINTED]]
+        if len(printed) > _PRINTED or outcome.printed_total > len(outcome.printed):
+            lines.append(f"  … ({outcome.printed_total:,} characters in all)")
     return "\n".join(lines)
 
 
@@ -283,10 +281,16 @@ def _cut(line: str) -> str:
 def _input(name: str, value: Any) -> str:
     if isinstance(value, np.ndarray):
         if value.size <= 9 and value.ndim <= 2:
-            shown = np.array2string(value, precision=3, suppress_small=True, separator=", ")
-            return f"{name} = {' '.join(shown.split())}"
+            return _cut(f"{name} = {_listed(value.tolist())}")
         return f"{name}: {value.dtype.name} of shape {value.shape}"
-    return _cut(f"{name} = {value!r}")
+    return _cut(f"{name} = {_listed(value)}")
+
+
+def _listed(value: Any) -> str:
+    """Write a value as Python would, but floats short: 2, not 2.0, nor -0.0."""
+    if type(value) is list:
+        return f"[{', '.join(map(_listed, value))}]"
+    return f"{round(value, 3) + 0.0:.10g}" if type(value) is float else repr(value)
 
 
 def _side_by_side(yours: Part, right: Part, problem: compare.Problem) -> list[str]:

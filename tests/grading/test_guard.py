@@ -135,11 +135,12 @@ def endless_message(x: Any, y: Any) -> Any:
     ],
 )
 def test_what_never_ends_is_stopped_and_the_other_cases_are_not_run(
-    function: Callable[..., Any],
+    function: Callable[..., Any], toy: Toy
 ) -> None:
+    toy(time_limit=0.3)
     started = time.monotonic()
     report, text = told(function)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 10
     assert report.points == 0
     assert "Your function still ran after 0.3 seconds and was stopped." in text
     assert "✗ zeros (not run) ✗ four rows (not run)" in text
@@ -169,9 +170,8 @@ def huge_list(x: Any, y: Any) -> Any:
 
 @pytest.mark.parametrize("function", [grows, huge, huge_list])
 def test_what_fills_the_memory_is_stopped_and_the_memory_is_given_back(
-    function: Callable[..., Any], toy: Toy
+    function: Callable[..., Any],
 ) -> None:
-    toy(time_limit=5)
     report, text = told(function)
     assert report.points == 0
     assert "Your function asked for more than 2 GiB of memory. In line" in text
@@ -217,7 +217,7 @@ WAYS_OUT = {
     "import getpass; getpass.getpass()": "waits for the keyboard (getpass.getpass)",
     "raise KeyboardInterrupt": "Your function raises KeyboardInterrupt.",
     "raise GeneratorExit": "Your function raised GeneratorExit. In line",
-    "import course_lib.grading as g; g.check('98.scale', scale_rows)": "Your function calls check()",
+    "from course_lib.grading import check; check('98.scale', x)": "calls check()",
 }
 
 
@@ -285,7 +285,7 @@ def test_megabytes_of_print_are_counted_and_the_beginning_is_shown() -> None:
     report, text = told(cell("for i in range(3000): print('line', i, 'a' * 1000)\n    return 0"))
     assert report.points == 0
     assert "printed: line 0 aaa" in text
-    assert "characters more" in text
+    assert "characters in all)" in text
     assert len(str(report)) < 3000
     assert len(report._repr_html_()) < 6000
 
@@ -325,6 +325,7 @@ def test_a_thread_that_goes_on_changes_nothing() -> None:
         stop.set()
 
 
+BAD = "class Bad(Exception):\n        def __str__(self): "
 RAISES = {
     "return x[10]": "raised IndexError: index 10 is out of bounds for axis 0 with size 2. In line",
     "return x @ y": "raised ValueError: matmul:",
@@ -335,13 +336,13 @@ RAISES = {
     "return {}['a']": "→ Which keys are there?",
     "return scale_rows(x, y)": "Your function calls itself without an end.",
     "torch.ones(2) @ torch.ones(3)": "raised RuntimeError",
-    "class B(Exception):\n        def __str__(self): raise B\n    raise B": "Your function raised B.",
-    "class B(Exception):\n        def __str__(self): return 3\n    raise B": "Your function raised B.",
-    "class B(Exception):\n        def __str__(self): exit()\n    raise B": "calls exit()",
+    BAD + "raise Bad\n    raise Bad": "raised Bad.",
+    BAD + "return 3\n    raise Bad": "raised Bad.",
+    BAD + "exit()\n    raise Bad": "calls exit()",
     "raise ValueError('a' * 10_000)": "aaa …",
     "raise ValueError('two\\nlines.')": "raised ValueError: two lines. In line",
     "raise BaseException('so')": "Your function raised BaseException: so.",
-    "raise ExceptionGroup('some', [ValueError()])": "raised ExceptionGroup: some (1 sub-exception).",
+    "raise ExceptionGroup('some', [ValueError()])": "raised ExceptionGroup: some",
 }
 
 
@@ -384,7 +385,8 @@ def test_a_keyboard_interrupt_of_the_student_s_user_ends_the_check() -> None:
     timer.join()
 
 
-def test_the_limit_of_a_timer_that_ran_before_goes_on_afterwards() -> None:
+def test_the_limit_of_a_timer_that_ran_before_goes_on_afterwards(toy: Toy) -> None:
+    toy(time_limit=0.3)
     rang: list[int] = []
     old = signal.signal(signal.SIGALRM, lambda *_: rang.append(1))
     before = signal.setitimer(signal.ITIMER_REAL, 0.6)
@@ -410,7 +412,7 @@ def test_settings_that_a_function_changes_are_put_back() -> None:
 
 @pytest.mark.parametrize("missing", ["signal", "resource", "both"])
 def test_without_signals_or_limits_the_rest_holds(
-    missing: str, monkeypatch: pytest.MonkeyPatch
+    missing: str, monkeypatch: pytest.MonkeyPatch, toy: Toy
 ) -> None:
     """As on Windows, or in a browser's kernel."""
     for name in ("signal", "resource") if missing == "both" else (missing,):
@@ -419,16 +421,17 @@ def test_without_signals_or_limits_the_rest_holds(
     assert "raised ZeroDivisionError" in told(lambda x, y: 1 / 0)[1]
     assert "calls exit()" in told(cell("exit()"))[1]
     if sys.gettrace() is None:
+        toy(time_limit=0.3)
         assert "still ran after 0.3 seconds" in told(endless)[1]
-    if missing != "resource":
-        assert "asked for more than 2 GiB" in told(huge)[1]
+    assert "asked for more than 2 GiB" in told(lambda x, y: np.empty(1 << 60, "i1"))[1]
 
 
-def test_in_another_thread_the_check_works_too() -> None:
+def test_in_another_thread_the_check_works_too(toy: Toy) -> None:
     found: list[Any] = []
 
     def work() -> None:
         found.append(check(ID, right).passed)
+        toy(time_limit=0.3)
         found.append("still ran after" in told(endless)[1])
 
     thread = threading.Thread(target=work)

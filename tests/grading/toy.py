@@ -62,7 +62,7 @@ def exercise(**changed: Any) -> Exercise:
         "alternatives": [Alternative(name="as arrays", right=right)],
         "hints": ["Think of rows.", "Broadcast y."],
         "points": 3,
-        "time_limit": 0.3,
+        "time_limit": 5,
     }
     return Exercise(**{**fields, **changed})
 
