@@ -66,7 +66,7 @@ def _read(path: Path) -> tuple[dict[str, float], bool]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}, True
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):  # RecursionError: thousands of brackets
         return {}, False
     if not isinstance(data, dict):
         return {}, False

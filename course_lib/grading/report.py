@@ -176,6 +176,8 @@ def make_report(
     whole = sum(r.prepared.case.weight for r in results)
     share = sum(r.prepared.case.weight for r in results if r.passed) / whole
     points = round(share * exercise.points, 2)
+    if not all(r.passed for r in results):  # full points are never a matter of rounding
+        points = max(0.0, min(points, round(exercise.points - 0.01, 2)))
     n = sum(r.passed for r in results)
     head = f"{exercise.id} · {n} of {len(results)} cases · {points:g} of {exercise.points:g} points"
     blocks = [Block("head", head)]
