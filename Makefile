@@ -35,11 +35,11 @@ book: $(READY) ## build the site from nothing, warnings are errors; prints the f
 test: $(READY) ## everything: style, types, drift, tests, every notebook, the site in a browser
 	@$(PY) -m tools.checks
 
-notebooks: $(READY) ## derive and run the notebooks whose manuscript or code changed
-	@$(PY) -m tools.notebooks
+notebooks: $(READY) ## derive and run what changed (one chapter: NAME=05)
+	@$(PY) -m tools.notebooks $(NAME)
 
 pull: $(READY) ## bring edits made in a notebook back into its manuscript
-	@$(PY) -m tools.pull
+	@$(PY) -m tools.pull $(NAME)
 
 address: $(READY) ## say where the course is published: make address REPO=owner/name
 	@$(PY) -m tools.address $(REPO)
