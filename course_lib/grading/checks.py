@@ -56,7 +56,8 @@ def check(
     (False, 2.14)
     """
     run.refuse_nested()
-    exercise = registry.find(exercise_id)
+    with pristine():
+        exercise = registry.find(exercise_id)
     if backend not in (None, "numpy", "torch"):
         raise ValueError(f"backend must be 'numpy' or 'torch'; got {backend!r}")
     progress.see(exercise.id)

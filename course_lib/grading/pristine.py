@@ -21,7 +21,7 @@ import course_lib.reference
 __all__ = ["pristine", "remember", "restore"]
 
 _ABSENT = object()
-_NAMES: dict[ModuleType, dict[str, Any]] = {}
+_NAMES: dict[ModuleType | type, dict[str, Any]] = {}
 _CODES: dict[FunctionType, tuple[Any, ...]] = {}
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 
@@ -37,22 +37,27 @@ def remember(module: ModuleType) -> None:
     if module.__name__.startswith("course_lib.grading"):
         names = {k: v for k, v in names.items() if isinstance(v, (FunctionType, type))}
     _NAMES[module] = names
-    if module.__name__.startswith("course_lib."):
-        for value in names.values():
-            for function in vars(value).values() if isinstance(value, type) else [value]:
-                if isinstance(function, FunctionType):
-                    _CODES[function] = tuple(getattr(function, part) for part in _PARTS)
+    for value in names.values() if module.__name__.startswith("course_lib.") else ():
+        parts = {"": value}
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            parts = {
+                k: v for k, v in vars(value).items() if isinstance(v, (FunctionType, property))
+            }
+            _NAMES[value] = parts
+        for function in parts.values():
+            if isinstance(function, FunctionType):
+                _CODES[function] = tuple(getattr(function, part) for part in _PARTS)
 
 
 def restore() -> list[tuple[Any, str, Any]]:
     """Put everything back as it was; return what was there, as (owner, name, value)."""
     found: list[tuple[Any, str, Any]] = []
-    for module, names in _NAMES.items():
-        now = vars(module)
+    for owner, names in _NAMES.items():
+        now = vars(owner)
         for name, value in names.items():
             if now.get(name, _ABSENT) is not value:
-                found.append((module, name, now.get(name, _ABSENT)))
-                now[name] = value
+                found.append((owner, name, now.get(name, _ABSENT)))
+                setattr(owner, name, value)
     for function, saved in _CODES.items():
         for part, value in zip(_PARTS, saved, strict=True):
             if getattr(function, part) is not value:
@@ -70,7 +75,7 @@ def pristine() -> Iterator[None]:
     finally:
         for owner, name, value in found:
             if value is _ABSENT:
-                vars(owner).pop(name, None)
+                delattr(owner, name)
             else:
                 setattr(owner, name, value)
 

@@ -9,6 +9,7 @@ import re
 
 from course_lib.grading import exercises
 from course_lib.grading.model import Exercise
+from course_lib.grading.pristine import pristine
 
 __all__ = ["chapters", "find", "of_chapter", "register", "unregister"]
 
@@ -37,7 +38,8 @@ def of_chapter(number: str) -> list[Exercise]:
         found: dict[str, Exercise] = {}
         name = chapters().get(number)
         if name is not None:
-            module = importlib.import_module(f"{exercises.__name__}.ch{name}")
+            with pristine():  # the references are bound now, and should be the course's
+                module = importlib.import_module(f"{exercises.__name__}.ch{name}")
             for exercise in module.EXERCISES:
                 if exercise.chapter != number:
                     raise ValueError(f"exercise {exercise.id} stands among those of chapter {name}")

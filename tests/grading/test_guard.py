@@ -376,13 +376,16 @@ def test_other_parameters_are_named_beside_what_the_check_passes() -> None:
     assert "In line" in told(lambda x, y: right(x))[1]  # type: ignore[call-arg]
 
 
-def test_a_keyboard_interrupt_of_the_student_s_user_ends_the_check() -> None:
+def test_a_keyboard_interrupt_of_the_student_s_user_ends_the_check(toy: Toy) -> None:
+    toy(time_limit=60)
     interrupt = functools.partial(os.kill, os.getpid(), signal.SIGINT)
     timer = threading.Timer(0.1, interrupt)
+    started = time.monotonic()
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         check(ID, endless_inside_a_bare_except)
     timer.join()
+    assert time.monotonic() - started < 30
 
 
 def test_the_limit_of_a_timer_that_ran_before_goes_on_afterwards(toy: Toy) -> None:
