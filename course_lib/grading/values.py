@@ -32,7 +32,7 @@ __all__ = [
     "to_tensors",
 ]
 
-_MOST_LEAVES = 1_000_000
+_MOST_ITEMS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -282,9 +282,10 @@ def _read(value: Any, like: Part, *, alone: bool) -> Part:
         raise Unreadable(problem.kind, f"{problem.what} for `{like.name}`") from None
 
 
-def _numbers(name: str, value: Any, depth: int = 0) -> Part:
-    """Return a value made of numbers as a part."""
+def _numbers(name: str, value: Any, depth: int = 0, room: list[int] | None = None) -> Part:
+    """Return a value made of numbers as a part; `room` is how many more items lists may hold."""
     kind = type(value)
+    room = [_MOST_ITEMS] if room is None else room
     if is_tensor(value):
         return _tensor(name, value)
     if issubclass(kind, np.ma.MaskedArray):
@@ -310,12 +311,13 @@ def _numbers(name: str, value: Any, depth: int = 0) -> Part:
         if depth > 16:
             raise Unreadable("type", "returns lists nested more than 16 deep")
         items = list((list if issubclass(kind, list) else tuple).__iter__(value))
-        if len(items) > _MOST_LEAVES:
-            raise Unreadable("type", f"returns a list of {len(items):,} items")
+        room[0] -= len(items)
+        if room[0] < 0:
+            raise Unreadable("type", f"returns lists of more than {_MOST_ITEMS:,} items")
         if not items:
             return Part(name, np.zeros(0), "float64", python=True)
         try:
-            parts = [_numbers(name, x, depth + 1) for x in items]
+            parts = [_numbers(name, x, depth + 1, room) for x in items]
         except Unreadable as problem:
             if depth:
                 raise

@@ -151,6 +151,10 @@ TURNED_DOWN: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         "returns a tuple of 2 parts of different shapes ((2, 3), ()).",
     ),
     "ragged lists": (lambda x, y: [[1.0], [1.0, 2.0]], "2 parts of different shapes ((1,), (2,))."),
+    "lists without an end": (
+        lambda x, y: [[[0.0] * 1000] * 1000] * 1000,
+        "returns a list that holds lists of more than 1,000,000 items.",
+    ),
     "list inside itself": (itself, "nested more than 16 deep"),
     "numbers one per mille off": (lambda x, y: right(x, y) * 1.001, "1.001 times the right one"),
 }
