@@ -46,7 +46,7 @@ class Message:
         lines: list[str] = []
         before = ""
         for block in self.blocks:
-            if before and not (block.kind == before or {block.kind, before} <= _CLOSE):
+            if before and not {block.kind, before} <= _CLOSE:
                 lines.append("")
             before = block.kind
             if block.kind == "evidence":
@@ -90,7 +90,7 @@ _HTML = {
     f'<span style="color:{_WRONG};font-weight:700;display:inline-block;width:1.5em;'
     'text-indent:0">✗</span>{}</div>',
     "evidence": '<pre tabindex="0" role="group" aria-label="Details" style="margin:.4em 0 '
-    ".6em 1.5em;padding:.5em .7em;overflow-x:auto;color:inherit;background:rgba(127,127,127,.12);"
+    ".6em;padding:.5em .7em;overflow-x:auto;color:inherit;background:rgba(127,127,127,.12);"
     'border:0;border-radius:4px;line-height:1.4;font-size:.92em">{}</pre>',
     "cause": '<div style="margin:.6em 0 0">{}</div>',
     "step": f'<div style="margin:.4em 0 0;padding-left:.8em;border-left:3px solid {_WRONG}">'
