@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -75,8 +74,3 @@ def told(function: Any, **options: Any) -> tuple[Report, str]:
 
 def words(text: object) -> str:
     return " ".join(str(text).split())
-
-
-def is_score(text: str) -> bool:
-    """Whether a text is what nbgrader reads as partial credit."""
-    return isinstance(float(text), numbers.Real) and "." in text
