@@ -23,6 +23,9 @@ _MYST = (
     (re.compile(r"^\{[.#][^{}]*\}\s*$"), "a MyST attribute block"),
     (re.compile(r"^%(?!%)"), "a MyST comment"),
     (re.compile(r"\$\$\s*\([\w:-]+\)\s*$"), "a MyST equation label"),
+    (re.compile(r"[\])]\{[.#][^{}]*\}"), "a MyST attribute list"),
+    (re.compile(r"\[\]\("), "a link without text"),
+    (re.compile(r"^: "), "a definition list"),
 )
 
 FindPoints = Callable[[str], float]
