@@ -145,7 +145,7 @@ def test_points_that_agree_as_numbers_agree(project: Path) -> None:
         ("$$x$$ (equation)", "a MyST equation label"),
         ("[text](there){.class}", "a MyST attribute list"),
         ("See [](there).", "a link without text"),
-        ("A term\n: what it means", "a definition list"),
+        (": what it means", "a definition list"),
         ("#### Deep", "a heading of level 4 right under one of level 2"),
     ],
 )
