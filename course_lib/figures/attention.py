@@ -166,7 +166,7 @@ def scaling_comparison(
         upper.set_ylabel("entropy / $\\ln\\,n$\n(0 one key, 1 uniform)")
         upper.set_ylim(-0.02, 1.12)
         upper.set_yticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
-        lower.set_title("How much gradient reaches the query")
+        lower.set_title("How strongly the weights answer to the query")
         lower.set_yscale("log")
         lower.set_ylabel("$\\|\\partial p\\,/\\,\\partial q\\|$, median")
         lower.set_xlabel("width $d_k$ of queries and keys")

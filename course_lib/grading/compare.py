@@ -138,7 +138,7 @@ def judge(
             if b.array is not None:
                 problem = look(a, b, _subject(b, alone), i)
                 if problem is not None:
-                    return problem
+                    return _in_order(problem, yours, right)
     for i, (a, b) in enumerate(zip(yours, right, strict=True)):
         if b.array is None:
             if a.plain != b.plain or type(a.plain) is not type(b.plain):
@@ -148,6 +148,23 @@ def judge(
         if problem is not None:
             return problem
     return None
+
+
+def _in_order(problem: Problem, yours: list[Part], right: list[Part]) -> Problem:
+    """Say so where a part of the wrong shape has that of another, and so do all together."""
+    if problem.kind != "shape" or len(right) == 1:
+        return problem
+    if sorted(part.shape for part in yours) != sorted(part.shape for part in right):
+        return problem
+    got, want = yours[problem.part].shape, right[problem.part].shape
+    other = next(part.name for part in right if part.shape == got)
+    name = right[problem.part].name
+    return Problem(
+        "shape",
+        f"Your `{name}` has the shape {got}, which is that of `{other}`; expected {want}.",
+        "Are your results in the order of the docstring's Returns?",
+        problem.part,
+    )
 
 
 def _subject(part: Part, alone: bool) -> str:

@@ -260,7 +260,8 @@ def _evidence(result: CaseResult) -> str:
     """Show the inputs, the first row that differs, and what was printed or warned of."""
     lines = [_input(name, value) for name, value in result.prepared.inputs.items()]
     if result.kind == "touched":
-        lines.append("the result is right")
+        changed = " and ".join(result.touched)
+        lines.append(f"the result is right, but {changed} changed on the way")
     elif result.problem is not None and result.yours is not None:
         i = result.problem.part
         lines += _side_by_side(result.yours[i], result.prepared.right[i], result.problem)

@@ -237,6 +237,23 @@ def _softmax_no_keepdims(x: NDArray, axis: int = -1) -> NDArray:
         return e / e.sum(axis=axis)
 
 
+def _softmax_flat_maximum(x: NDArray, axis: int = -1) -> NDArray:
+    with np.errstate(all="ignore"):
+        e = np.exp(x - x.max(axis=axis))
+        return e / e.sum(axis=axis, keepdims=True)
+
+
+def _softmax_flat_both(x: NDArray, axis: int = -1) -> NDArray:
+    with np.errstate(all="ignore"):
+        e = np.exp(x - x.max(axis=axis))
+        return e / e.sum(axis=axis)
+
+
+def _softmax_flat_sum_unshifted(x: NDArray, axis: int = -1) -> NDArray:
+    with np.errstate(all="ignore"):
+        return np.exp(x) / np.exp(x).sum(axis=axis)
+
+
 def _softmax_in_place(x: NDArray, axis: int = -1) -> NDArray:
     answer = _softmax_right(x, axis)
     x[...] = answer
@@ -366,6 +383,27 @@ _SOFTMAX_WRONG = [
         hint="The sums of the rows came out as a flat array, and broadcasting set them against the "
         "columns: an error for most shapes, wrong numbers for a square one. → Which argument of "
         "`sum` keeps the summed axis, with length 1?",
+    ),
+    Misconception(
+        name="the maximum has lost its axis",
+        wrong=_softmax_flat_maximum,
+        hint="The maxima of the rows came out as a flat array, and broadcasting set them against "
+        "the columns: an error for most shapes, wrong numbers for a square one. → Which argument "
+        "of `max` keeps its axis, with length 1?",
+    ),
+    Misconception(
+        name="maximum and sum have lost their axis",
+        wrong=_softmax_flat_both,
+        hint="Maxima and sums of the rows came out as flat arrays, and broadcasting set them "
+        "against the columns: an error for most shapes, wrong numbers for a square one. → Which "
+        "argument of `max` and `sum` keeps their axis, with length 1?",
+    ),
+    Misconception(
+        name="the sum has lost its axis, no maximum subtracted",
+        wrong=_softmax_flat_sum_unshifted,
+        hint="The sums of the rows came out as a flat array, and broadcasting set them against the "
+        "columns: an error for most shapes, wrong numbers for a square one. Large scores are "
+        "another matter, and can wait. → Which argument of `sum` keeps its axis, with length 1?",
     ),
     Misconception(
         name="the scores are overwritten",
@@ -953,6 +991,10 @@ def _back_only_p(weights: NDArray, d_weights: NDArray) -> NDArray:
     return weights * d_weights
 
 
+def _back_one_jacobian(weights: NDArray, d_weights: NDArray) -> NDArray:
+    return (np.diag(weights) - np.outer(weights, weights)) @ d_weights
+
+
 def _back_axis_0(weights: NDArray, d_weights: NDArray) -> NDArray:
     return weights * (d_weights - (weights * d_weights).sum(axis=0, keepdims=True))
 
@@ -1093,6 +1135,13 @@ _BACK_WRONG = [
         wrong=_back_softmax_again,
         hint="You take softmax of the argument first, but `weights` are what softmax returned "
         "already. → What do the rows of `weights` sum to?",
+    ),
+    Misconception(
+        name="the Jacobian of one row",
+        wrong=_back_one_jacobian,
+        hint="Right for one row of weights. `np.diag` and `np.outer` know nothing of rows, so more "
+        "of them don't fit. → What does the product with the table come to, in p and dp alone, so "
+        "that no table is needed?",
     ),
     Misconception(
         name="the sum has lost its axis",
@@ -1309,6 +1358,16 @@ def _grad_values_straight(
     return d_q, d_k, ref.softmax(_hide(_scores(q, k), mask)) @ d_output
 
 
+def _grad_keys_straight(
+    q: NDArray, k: NDArray, v: NDArray, d_output: NDArray, mask: NDArray | None = None
+) -> _Gradients:
+    """Forget to transpose the scores' gradient: an error unless n_q = n_k."""
+    d_q, _, d_v = _grad_einsum(q, k, v, d_output, mask)
+    p = ref.softmax(_hide(_scores(q, k), mask))
+    d_s = ref.softmax_backward(p, d_output @ v.swapaxes(-2, -1)) / sqrt(q.shape[-1])
+    return d_q, d_s @ q, d_v
+
+
 def _grad_values_from_forward(
     q: NDArray, k: NDArray, v: NDArray, d_output: NDArray, mask: NDArray | None = None
 ) -> _Gradients:
@@ -1458,6 +1517,13 @@ _GRAD_WRONG = [
         wrong=_grad_values_straight,
         hint="d_q and d_k are right. d_v must have a row for each key, and n_q × n_k times "
         "n_q × d_v doesn't fit, or fits by accident. → Over what is summed in one row of d_v: "
+        "queries or keys?",
+    ),
+    Misconception(
+        name="scores' gradient not transposed in d_k",
+        wrong=_grad_keys_straight,
+        hint="d_q and d_v are right. d_k must have a row for each key, and n_q × n_k times "
+        "n_q × d_k doesn't fit, or fits by accident. → Over what is summed in one row of d_k: "
         "queries or keys?",
     ),
     Misconception(
@@ -1745,14 +1811,14 @@ _TEMPERATURE_WRONG = [
         name="searched between 0.1 and 10 only",
         wrong=_temperature_narrow,
         hint="Right for scores of everyday size; elsewhere you end at a border of the interval you "
-        "search, 0.1 or 10. → How does the right temperature change when all scores are multiplied "
+        "search. → How does the right temperature change when all scores are multiplied "
         "by 1000? What could the ends of your interval depend on?",
     ),
     Misconception(
         name="searched between 0.01 and 100 only",
         wrong=_temperature_narrow_low,
         hint="Right for scores of everyday size; elsewhere you end at a border of the interval you "
-        "search, 0.01 or 100. → How does the right temperature change when all scores are "
+        "search. → How does the right temperature change when all scores are "
         "multiplied by 1000? What could the ends of your interval depend on?",
     ),
     Misconception(
@@ -2463,6 +2529,13 @@ _STORE_WRONG = [
         hint="With no slot filled you read what's left over in all of them: −1e9 is the same for "
         "every slot, so each gets its share. → Which number is below every score, and what must "
         "softmax make of a row of it?",
+    ),
+    Misconception(
+        name="empty slots set to −1e9, trust and all",
+        wrong=_read(lambda s, t, f: ref.softmax(np.where(f, s + np.log(t), -1e9))),
+        hint="With no slot filled all scores are −1e9, so all are equal, and you read what's left "
+        "over in every slot. → Which number is below every score, and what must softmax make of a "
+        "row of it?",
     ),
     Misconception(
         name="empty slots set to 0",
