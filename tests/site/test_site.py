@@ -352,7 +352,8 @@ def test_figures_keep_their_proportions_and_fit(open_page: Open, width: int) -> 
 
 
 def test_long_formulas_and_code_scroll_in_their_own_box_and_by_keyboard(open_page: Open) -> None:
-    page = open_page(CHAPTER, width=360, height=740)
+    # Narrower than a phone: today's formulas are written so as to fit one.
+    page = open_page(CHAPTER, width=240, height=740)
     page.wait_for_timeout(500)
     for selector in (".katex-display", "div.cell_input pre"):
         boxes = page.evaluate(
@@ -361,7 +362,7 @@ def test_long_formulas_and_code_scroll_in_their_own_box_and_by_keyboard(open_pag
                  .map(e => [getComputedStyle(e).overflowX, e.tabIndex])""",
             selector,
         )
-        assert boxes, f"no {selector} of the chapter is wider than a phone: choose another page"
+        assert boxes, f"no {selector} of the chapter is wider than the window: nothing is tested"
         assert {tuple(box) for box in boxes} == {("auto", 0)}
     wide = open_page(CHAPTER, width=1280)
     assert wide.locator(".katex-display[tabindex]").count() == 0
