@@ -13,6 +13,27 @@ from course_lib.grading.report import Report
 ID = "98.scale"
 
 
+class Liar(np.ndarray):
+    """An array whose operators say what pleases."""
+
+    def __eq__(self, other: object) -> Any:
+        return np.ones(self.shape, bool)
+
+    def __ne__(self, other: object) -> Any:
+        return np.zeros(self.shape, bool)
+
+    def __sub__(self, other: object) -> Any:
+        return np.zeros(self.shape)
+
+    __rsub__ = __sub__
+
+    def __array_ufunc__(self, *args: Any, **kwargs: Any) -> Any:
+        return np.zeros(self.shape)
+
+    def __array_function__(self, *args: Any, **kwargs: Any) -> Any:
+        return np.zeros(self.shape)
+
+
 def scale(x: Any, y: Any) -> Any:
     """The course's answer: every row of x times its number of y, plus 1."""
     return x * y[:, None] + 1.0

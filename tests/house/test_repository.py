@@ -15,8 +15,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from tests.house.layout import ROOT, relative, tracked
+from tools.config import read_address
 
-PLACEHOLDER = "OWNER/REPOSITORY"
 NAME = re.compile(r"\d{2}_[a-z0-9]+(_[a-z0-9]+)*")
 
 # Written so that they don't match themselves.
@@ -149,7 +149,7 @@ def test_the_address_is_the_placeholder_or_an_owner_and_a_name() -> None:
     assert match, f"{url} is no address of a repository"
     assert not url.endswith(".git")
     assert config["repository"]["branch"]
-    if match.group(1) == PLACEHOLDER:
+    if read_address(ROOT).is_placeholder:
         print("The address is still the placeholder: make address REPO=owner/name sets it.")
     else:
         assert "OWNER" not in url
