@@ -99,7 +99,8 @@ def tests(tally: Tally) -> bool:
 
 def notebooks(tally: Tally) -> bool:
     """Run every notebook: each cell gives the output that is stored."""
-    return pytest(tally, *NBVAL, "chapters", "solutions", "exercises", COURSE_LIB_PROGRESS="off")
+    quiet = {"COURSE_LIB_PROGRESS": "off", "TQDM_DISABLE": "1"}
+    return pytest(tally, *NBVAL, "chapters", "solutions", "exercises", **quiet)
 
 
 def site(tally: Tally) -> bool:

@@ -85,6 +85,7 @@ async def run(
         environment = {
             **os.environ,
             "COURSE_LIB_PROGRESS": "off",
+            "TQDM_DISABLE": "1",  # a progress bar is for who waits, not for a page
             "IPYTHONDIR": settings,  # an author's own start-up files change no output
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         }

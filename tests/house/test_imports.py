@@ -13,7 +13,8 @@ from tests.house.layout import MODULES, ROOT, module_name, relative
 
 # What both halves stand on. It looks at shapes and dtypes alone.
 SHARED = {"course_lib.validation", "course_lib.precision"}
-OPTIONAL = {"torch"}
+# What trains, or is trained, needs PyTorch.
+TORCH = ("course_lib.blocks", "course_lib.models", "course_lib.training")
 
 
 def imports(path: Path, everywhere: bool) -> set[str]:
@@ -86,6 +87,22 @@ def test_the_blocks_import_torch_and_not_numpy() -> None:
         assert inside(names) <= allowed, relative(path)
 
 
+def test_models_and_training_stand_on_the_blocks() -> None:
+    (training,) = [p for p in MODULES if module_name(p) == "course_lib.training"]
+    for path in [*files("models"), training]:
+        names = imports(path, everywhere=True)
+        assert outside(names) <= {"numpy", "torch", "tqdm"}, relative(path)
+        assert not any(n.startswith(("course_lib.grading", "course_lib.figures")) for n in names)
+
+
+def test_data_needs_numpy_alone() -> None:
+    for path in files("data"):
+        names = imports(path, everywhere=True)
+        assert outside(names) <= {"numpy"}, relative(path)
+        allowed = SHARED | {module_name(p) for p in files("data")}
+        assert inside(names) <= allowed, relative(path)
+
+
 def test_figures_do_not_import_torch() -> None:
     for path in files("figures"):
         assert outside(imports(path, everywhere=True)) <= {"numpy", "matplotlib"}, relative(path)
@@ -102,7 +119,7 @@ def test_the_grader_imports_torch_only_where_a_function_needs_it() -> None:
 def test_a_module_needs_only_what_the_wheel_asks_for_and_never_the_tools(path: Path) -> None:
     names = outside(imports(path, everywhere=True))
     # IPython is there wherever a notebook runs; the library must not need it at import.
-    assert names <= {"numpy", "matplotlib", "torch", "IPython"}
+    assert names <= {"numpy", "matplotlib", "torch", "tqdm", "IPython"}
     assert "IPython" not in outside(imports(path, everywhere=False))
 
 
@@ -115,7 +132,7 @@ def test_nothing_outside_tools_and_tests_imports_tools() -> None:
 
 
 def test_the_grader_and_the_figures_work_where_torch_is_absent() -> None:
-    names = [module_name(p) for p in MODULES if not module_name(p).startswith("course_lib.blocks")]
+    names = [module_name(p) for p in MODULES if not module_name(p).startswith(TORCH)]
     program = f"""
 import importlib, sys
 sys.modules["torch"] = None  # importing it raises, as where it isn't installed

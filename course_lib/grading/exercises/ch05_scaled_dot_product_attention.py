@@ -6,14 +6,13 @@ wrong, so that its output can be recognised in a student's. The alternatives are
 
 from __future__ import annotations
 
-import inspect
-import textwrap
 from collections.abc import Callable
 from math import exp, log, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from course_lib.grading.exercises.inputs import as_cell, draw, partial_mask, weights_rows
 from course_lib.grading.model import Alternative, Case, Exercise, Misconception
 from course_lib.reference import attention as ref
 
@@ -61,51 +60,19 @@ def _hide(scores: NDArray, mask: NDArray | None, fill: float = -np.inf) -> NDArr
     return scores if mask is None else np.where(mask, scores, fill)
 
 
-def _draw(rng: np.random.Generator, *shape: int, spread: float = 1.0) -> NDArray:
-    """Random numbers with one decimal, so that a student can copy them from the feedback."""
-    return (spread * rng.standard_normal(shape)).round(1)
-
-
-def _weights(rng: np.random.Generator, *shape: int) -> NDArray:
-    """Rows of weights that sum to 1, with two decimals; none is 0."""
-    parts = rng.integers(1, 10, shape).astype(float)
-    rows = np.floor(100 * parts / parts.sum(axis=-1, keepdims=True)) / 100
-    rows[..., 0] += 1.0 - rows.sum(axis=-1)
-    return rows.round(2)
-
-
-def _partial_mask(rng: np.random.Generator, n_q: int, n_k: int) -> NDArray:
-    """Build a mask that hides about a third; no row or column of it is all hidden or all shown."""
-    while True:
-        mask = rng.random((n_q, n_k)) < 0.65
-        some = [mask.any(axis=axis).all() and (~mask).any(axis=axis).all() for axis in (0, 1)]
-        if all(some):
-            return mask
-
-
-def _as_cell(function: Callable[..., Any], name: str) -> str | None:
-    """Return a function's source as a student's cell has it, under another name."""
-    try:
-        source = textwrap.dedent(inspect.getsource(function))
-    except OSError:  # an installation without sources
-        return None
-    head = "from __future__ import annotations\n\nimport numpy as np\n\n\n"
-    return head + source.replace(f"def {function.__name__}(", f"def {name}(", 1)
-
-
 # -- 05.softmax ------------------------------------------------------------------------------------
 
 
 def _softmax_rows(n_rows: int, n: int) -> Callable[[int], dict[str, Any]]:
-    return lambda seed: {"x": _draw(np.random.default_rng([seed, n_rows, n]), n_rows, n)}
+    return lambda seed: {"x": draw(np.random.default_rng([seed, n_rows, n]), n_rows, n)}
 
 
 def _softmax_other_axis(seed: int) -> dict[str, Any]:
-    return {"x": _draw(np.random.default_rng([seed, 3]), 2, 3, 4), "axis": 1}
+    return {"x": draw(np.random.default_rng([seed, 3]), 2, 3, 4), "axis": 1}
 
 
 def _softmax_hidden(seed: int) -> dict[str, Any]:
-    x = _draw(np.random.default_rng([seed, 6]), 2, 4)
+    x = draw(np.random.default_rng([seed, 6]), 2, 4)
     x[0, 1] = x[1, 0] = x[1, 3] = -np.inf
     return {"x": x}
 
@@ -498,9 +465,9 @@ def _qkv(
 ) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     return {
-        "q": _draw(rng, *lead, n_q, d_k),
-        "k": _draw(rng, *lead, n_k, d_k),
-        "v": _draw(rng, *lead, n_k, d_v),
+        "q": draw(rng, *lead, n_q, d_k),
+        "k": draw(rng, *lead, n_k, d_k),
+        "v": draw(rng, *lead, n_k, d_v),
     }
 
 
@@ -520,7 +487,7 @@ def _attention_sizes(seed: int) -> dict[str, Any]:
 
 def _attention_masked(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 5])
-    return {**_qkv([seed, 5], (), 4, 5, 3, 2), "mask": _partial_mask(rng, 4, 5)}
+    return {**_qkv([seed, 5], (), 4, 5, 3, 2), "mask": partial_mask(rng, 4, 5)}
 
 
 def _attention_nothing(seed: int) -> dict[str, Any]:
@@ -937,7 +904,7 @@ _ATTENTION = Exercise(
 def _back_rows(*shape: int) -> Callable[[int], dict[str, Any]]:
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, *shape])
-        return {"weights": _weights(rng, *shape), "d_weights": _draw(rng, *shape)}
+        return {"weights": weights_rows(rng, *shape), "d_weights": draw(rng, *shape)}
 
     return build
 
@@ -945,7 +912,7 @@ def _back_rows(*shape: int) -> Callable[[int], dict[str, Any]]:
 def _back_hidden(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 5])
     weights = np.array([[0.5, 0.0, 0.3, 0.2], [0.0, 0.0, 0.0, 0.0], [0.0, 0.9, 0.1, 0.0]])
-    return {"weights": weights, "d_weights": _draw(rng, 3, 4)}
+    return {"weights": weights, "d_weights": draw(rng, 3, 4)}
 
 
 _BACK_CASES = [
@@ -1232,7 +1199,7 @@ _SOFTMAX_BACKWARD = Exercise(
 def _with_gradient(given: dict[str, Any], seed: list[int]) -> dict[str, Any]:
     """Put `d_output` in its place: after v, before the mask."""
     q, v = given["q"], given["v"]
-    d_output = _draw(np.random.default_rng(seed), *q.shape[:-1], v.shape[-1])
+    d_output = draw(np.random.default_rng(seed), *q.shape[:-1], v.shape[-1])
     mask = {"mask": given["mask"]} if "mask" in given else {}
     return {"q": q, "k": given["k"], "v": v, "d_output": d_output, **mask}
 
@@ -1254,7 +1221,7 @@ def _grad_sizes(seed: int) -> dict[str, Any]:
 
 def _grad_masked(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 14])
-    given = {**_qkv([seed, 14], (), 4, 5, 3, 2), "mask": _partial_mask(rng, 4, 5)}
+    given = {**_qkv([seed, 14], (), 4, 5, 3, 2), "mask": partial_mask(rng, 4, 5)}
     return _with_gradient(given, [seed, 24])
 
 
@@ -1975,7 +1942,7 @@ def biased_attention_broken(
 
 
 def _bias_unit(seed: int) -> dict[str, Any]:
-    v = _draw(np.random.default_rng([seed, 31]), 3, 2)
+    v = draw(np.random.default_rng([seed, 31]), 3, 2)
     return {"q": 2 * np.eye(3), "k": 2 * np.eye(3), "v": v, "bias": np.zeros((3, 3))}
 
 
@@ -2000,7 +1967,7 @@ def _bias_large(seed: int) -> dict[str, Any]:
 
 
 def _bias_batch(seed: int) -> dict[str, Any]:
-    bias = _draw(np.random.default_rng([seed, 36]), 3, 4, 6)
+    bias = draw(np.random.default_rng([seed, 36]), 3, 4, 6)
     return {**_qkv([seed, 36], (2, 3), 4, 6, 5, 7), "bias": bias}
 
 
@@ -2108,7 +2075,7 @@ _BIAS_WRONG = [
     Misconception(
         name="the program as it was",
         wrong=biased_attention_broken,
-        program=_as_cell(biased_attention_broken, "biased_attention"),
+        program=as_cell(biased_attention_broken, "biased_attention"),
         hint="This is what the broken program returns. Compare the case with one key: its weight "
         "must be 1 for every query, and here the queries share it out. → Print the sums of "
         "`weights` along both of its axes. Which of them should be 1?",
@@ -2471,7 +2438,7 @@ _STORE_WRONG = [
     Misconception(
         name="the program as it was",
         wrong=read_store_broken,
-        program=_as_cell(read_store_broken, "read_store"),
+        program=as_cell(read_store_broken, "read_store"),
         hint="This is what the broken program returns: the rows of its weights don't sum to 1. The "
         "softmax has shared out one whole among all slots before it hears of trust and of empty "
         "slots. → What could be done to the scores instead, before the softmax?",
@@ -2812,7 +2779,7 @@ _WINDOW_WRONG = [
     Misconception(
         name="the program as it was",
         wrong=window_attention_broken,
-        program=_as_cell(window_attention_broken, "window_attention"),
+        program=as_cell(window_attention_broken, "window_attention"),
         hint="This is what the broken program returns. For one sequence its numbers are right, in "
         "a batch they aren't. → Print q.shape[1] for one sequence and for a batch: which axis is "
         "it, and what else in the program is counted from the front?",

@@ -1,0 +1,1 @@
+"""The texts and tasks that models of the course are trained on: numpy alone, seeded."""
