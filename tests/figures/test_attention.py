@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from course_lib.figures import attention as figures
 from course_lib.figures import Plot
+from course_lib.figures import attention as figures
 from course_lib.figures.attention import _measure_scalings
 from course_lib.reference.attention import causal_mask, scaled_dot_product_attention
 from tests.figures import drawn

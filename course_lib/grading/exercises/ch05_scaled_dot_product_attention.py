@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BROKEN",
     "EXERCISES",
     "biased_attention",
     "biased_attention_broken",
@@ -2999,3 +3000,10 @@ EXERCISES: list[Exercise] = [
     _BUG_MASK,
     _BUG_BATCH,
 ]
+
+#: The broken programs as the page shows them.
+BROKEN = {
+    "05.bug_axis": biased_attention_broken,
+    "05.bug_mask": read_store_broken,
+    "05.bug_batch": window_attention_broken,
+}
