@@ -73,7 +73,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     interpreter = home / ("Scripts" if os.name == "nt" else "bin") / "python"
     # The versions are ours, so that the stored outputs hold; constraints add nothing by themselves.
     pip = [interpreter, "-m", "pip", "--disable-pip-version-check"]
-    packages = ["ipykernel", "torch", "numpy", "matplotlib"]
+    packages = ["ipykernel", "torch", "numpy", "matplotlib", "tqdm"]
     run(*pip, "install", "--quiet", "--constraint", ROOT / "requirements.txt", *packages)
     assert "course-lib" not in installed(interpreter)
     assert "course_lib" not in installed(interpreter)
@@ -100,6 +100,7 @@ def kernel(
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     monkeypatch.setenv("COURSE_LIB_REQUIREMENT", str(wheel))
     monkeypatch.setenv("COURSE_LIB_PROGRESS", "off")
+    monkeypatch.setenv("TQDM_DISABLE", "1")  # its bars go to stderr, where warnings are sought
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     for name in ("VIRTUAL_ENV", "PYTHONPATH"):
         monkeypatch.delenv(name, raising=False)
@@ -112,7 +113,7 @@ def test_there_is_a_notebook_of_every_kind() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=IDS)
-def test_a_notebook_alone_runs_where_only_torch_numpy_and_matplotlib_are(
+def test_a_notebook_alone_runs_where_only_what_colab_surely_has_is(
     path: Path, kernel: str, python: Path, tmp_path: Path
 ) -> None:
     before = installed(python)
