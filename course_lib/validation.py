@@ -7,6 +7,7 @@ came and what was expected.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 
@@ -144,3 +145,19 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     return len(shape) <= len(target) and all(
         a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False)
     )
+
+
+def check_at_least(name: str, value: Any, least: int) -> None:
+    """Raise unless `value` is a whole number of at least `least`.
+
+    Whole numbers of numpy count; booleans don't.
+
+    Examples
+    --------
+    >>> check_at_least("seed", -1, 0)
+    Traceback (most recent call last):
+    ...
+    ValueError: seed must be a whole number of at least 0; got -1
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")

@@ -1,0 +1,124 @@
+"""Sequences of unequal length as one array, and batches that a step number alone determines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from course_lib.data.vocabulary import PAD
+from course_lib.validation import check_at_least
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["draw_batch", "pad"]
+
+Example = TypeVar("Example")
+
+
+def pad(sequences: Sequence[Sequence[int]], length: int | None = None) -> tuple[NDArray, NDArray]:
+    """Put sequences of ids into one array, each filled up on the right with `PAD`.
+
+    Parameters
+    ----------
+    sequences : b sequences of int
+        Ids, none negative. An empty sequence becomes a row of padding.
+    length : int, optional
+        The width n of the result; by default the length of the longest sequence.
+
+    Returns
+    -------
+    ids : int64 array, (b, n)
+    lengths : int64 array, (b,)
+        How many ids of each row are not padding: ``np.arange(n) < lengths[:, None]`` is the mask.
+
+    Raises
+    ------
+    ValueError
+        If there is no sequence, or one holds anything but ids or is longer than `length`.
+
+    Examples
+    --------
+    >>> ids, lengths = pad([[5, 6, 7], [8]])
+    >>> ids
+    array([[5, 6, 7],
+           [8, 0, 0]])
+    >>> lengths
+    array([3, 1])
+    """
+    if length is not None:
+        check_at_least("length", length, 0)
+    rows = [_ids(f"sequences[{i}]", sequence) for i, sequence in enumerate(sequences)]
+    if not rows:
+        raise ValueError("sequences must hold at least one sequence; got none")
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    longest = int(lengths.argmax())
+    if length is None:
+        length = len(rows[longest])
+    if len(rows[longest]) > length:
+        raise ValueError(
+            f"sequences must be no longer than length = {length}; "
+            f"got {len(rows[longest])} ids in sequences[{longest}]"
+        )
+    ids = np.full((len(rows), length), PAD, dtype=np.int64)  # (b, n)
+    for target, row in zip(ids, rows, strict=True):
+        target[: len(row)] = row
+    return ids, lengths
+
+
+def draw_batch(
+    examples: Sequence[Example], batch_size: int, *, seed: int, step: int
+) -> list[Example]:
+    """Draw the examples of one training step, with replacement.
+
+    They depend on `seed` and `step` alone, not on what was drawn before: a training that is
+    resumed at step 500 sees what an uninterrupted one sees.
+
+    Parameters
+    ----------
+    examples : sequence
+        What to draw from.
+    batch_size : int
+        How many to draw.
+    seed, step : int
+        Neither negative.
+
+    Returns
+    -------
+    list of `batch_size` members of `examples`
+
+    Raises
+    ------
+    ValueError
+        If `examples` is empty, `batch_size` is less than 1, or `seed` or `step` is negative.
+
+    Examples
+    --------
+    >>> draw_batch("abcdef", 4, seed=0, step=7) == draw_batch("abcdef", 4, seed=0, step=7)
+    True
+    """
+    check_at_least("batch_size", batch_size, 1)
+    check_at_least("seed", seed, 0)
+    check_at_least("step", step, 0)
+    if len(examples) == 0:
+        raise ValueError("examples must hold at least one example; got none")
+    rows = np.random.default_rng([int(seed), int(step)]).integers(len(examples), size=batch_size)
+    return [examples[row] for row in rows.tolist()]
+
+
+def _ids(name: str, sequence: Sequence[int]) -> list[int]:
+    """Return a sequence of ids as a list, or raise."""
+    if not isinstance(sequence, Iterable) or isinstance(sequence, str):
+        raise ValueError(f"{name} must be a sequence of ids; got {sequence!r}")
+    ids = []
+    for item in sequence:
+        try:
+            ids.append(index(item))
+        except TypeError:
+            raise ValueError(f"{name} must hold whole numbers; got {item!r}") from None
+        if ids[-1] < 0:
+            raise ValueError(f"{name} must hold ids, none negative; got {item!r}")
+    return ids

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib.data.batching import draw_batch, pad
+from course_lib.data.vocabulary import PAD
+
+ROWS = st.lists(st.lists(st.integers(0, 50), max_size=7), min_size=1, max_size=6)
+
+
+@given(ROWS, st.integers(0, 3))
+def test_each_row_begins_with_its_sequence_and_ends_in_padding(
+    rows: list[list[int]], extra: int
+) -> None:
+    length = max(map(len, rows)) + extra
+    ids, lengths = pad(rows, length)
+    assert ids.shape == (len(rows), length)
+    assert ids.dtype == lengths.dtype == np.int64
+    assert lengths.tolist() == [len(row) for row in rows]
+    for padded, row in zip(ids.tolist(), rows, strict=True):
+        assert padded == row + [PAD] * (length - len(row))
+
+
+@given(ROWS)
+def test_without_a_length_the_longest_sequence_sets_it(rows: list[list[int]]) -> None:
+    ids, lengths = pad(rows)
+    assert ids.shape[1] == lengths.max() == max(map(len, rows))
+
+
+def test_arrays_pad_like_lists() -> None:
+    a, _ = pad([np.array([1, 2, 3]), np.array([4])])
+    b, _ = pad([[1, 2, 3], [4]])
+    assert (a == b).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([],), "sequences must hold at least one sequence"),
+        (([[1, 2], 3],), r"sequences\[1\] must be a sequence of ids; got 3"),
+        ((["12"],), r"sequences\[0\] must be a sequence of ids; got '12'"),
+        (([[1], ["кот"]],), r"sequences\[1\] must hold whole numbers; got 'кот'"),
+        (([[1.0]],), r"sequences\[0\] must hold whole numbers; got 1.0"),
+        (([[1, -2]],), r"sequences\[0\] must hold ids, none negative; got -2"),
+        (([[1], [1, 2, 3]], 2), r"no longer than length = 2; got 3 ids in sequences\[1\]"),
+        (([[1]], -1), "length must be a whole number of at least 0; got -1"),
+        (([[1]], 2.0), "length must be a whole number of at least 0; got 2.0"),
+    ],
+)
+def test_what_cannot_be_padded_is_refused_by_name(arguments: tuple, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pad(*arguments)
+
+
+EXAMPLES = [f"example {i}" for i in range(40)]
+
+
+def test_a_batch_depends_on_seed_and_step_alone() -> None:
+    straight = [draw_batch(EXAMPLES, 8, seed=3, step=t) for t in range(20)]
+    backwards = [draw_batch(EXAMPLES, 8, seed=3, step=t) for t in reversed(range(20))]
+    assert straight == backwards[::-1]
+    np.random.seed(0)  # what others do to numpy's global state is nothing to it
+    assert draw_batch(EXAMPLES, 8, seed=3, step=5) == straight[5]
+
+
+def test_other_steps_and_other_seeds_draw_other_examples() -> None:
+    batches = {
+        tuple(draw_batch(EXAMPLES, 8, seed=seed, step=step))
+        for seed in range(10)
+        for step in range(10)
+    }
+    assert len(batches) == 100
+
+
+def test_every_example_is_drawn_about_equally_often() -> None:
+    drawn = [e for step in range(500) for e in draw_batch(EXAMPLES, 16, seed=0, step=step)]
+    counts = np.array([drawn.count(e) for e in EXAMPLES])  # expected 200 each, deviation 14
+    assert counts.sum() == 8000
+    assert counts.min() > 130 and counts.max() < 270
+
+
+def test_a_batch_may_be_larger_than_what_it_is_drawn_from() -> None:
+    assert draw_batch(["one"], 3, seed=0, step=0) == ["one"] * 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"examples": []}, "examples must hold at least one example"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1; got 0"),
+        ({"batch_size": 2.0}, "batch_size must be a whole number of at least 1; got 2.0"),
+        ({"seed": -1}, "seed must be a whole number of at least 0; got -1"),
+        ({"seed": None}, "seed must be a whole number of at least 0; got None"),
+        ({"step": -1}, "step must be a whole number of at least 0; got -1"),
+        ({"step": True}, "step must be a whole number of at least 0; got True"),
+    ],
+)
+def test_a_bad_draw_is_refused_by_name(changed: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw_batch(**({"examples": EXAMPLES, "batch_size": 2, "seed": 0, "step": 0} | changed))
