@@ -1,8 +1,8 @@
 """Checks of arguments that the numpy and the PyTorch half share.
 
-Everything here looks at ``.shape`` and ``.dtype`` alone, so it works on arrays and tensors alike
-and imports neither numpy nor torch. Every failure is a ``ValueError`` that names the argument, what
-came and what was expected.
+Everything here works on arrays and tensors alike and imports neither numpy nor torch. It looks at
+``.shape`` and ``.dtype`` alone, unless it says that it looks at values. Every failure is a
+``ValueError`` that names the argument, what came and what was expected.
 """
 
 from __future__ import annotations
@@ -161,3 +161,138 @@ def check_at_least(name: str, value: Any, least: int) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+
+
+def check_whole(name: str, x: Any, axes: str = "") -> None:
+    """Raise unless `x` is an array or tensor of whole numbers; one without axes will do."""
+    if not (hasattr(x, "dtype") and hasattr(x, "shape")) or "int" not in dtype_name(x):
+        raise ValueError(
+            f"{name} must be an array of whole numbers{f' of shape {axes}' if axes else ''}; "
+            f"got {describe(x)}"
+        )
+
+
+def check_ids(name: str, ids: Any, size: int) -> None:
+    """Raise unless every id is one of 0, 1, …, size − 1. Looks at values."""
+    ids = _roomy(ids)
+    wrong = (ids < 0) | (ids >= size)
+    if bool(wrong.any()):
+        raise ValueError(f"{name} must be from 0 to {size - 1}; got {int(ids[wrong][0])}")
+
+
+def check_token_scores(name: str, scores: Any, ids_name: str, ids: Any) -> None:
+    """Raise unless `scores` is (..., V) of floats and `ids` (...) of whole numbers."""
+    check_float(name, scores, "(..., V)")
+    if 0 in scores.shape:
+        raise ValueError(f"{name} must not be empty: (..., V); got shape {tuple(scores.shape)}")
+    check_whole(ids_name, ids, "(...)")
+    if tuple(ids.shape) != tuple(scores.shape[:-1]):
+        raise ValueError(
+            f"{ids_name} must have the leading axes of {name}, {tuple(scores.shape[:-1])}; "
+            f"got {tuple(ids.shape)}"
+        )
+
+
+def check_targets(logits: Any, targets: Any, ignore_index: Any) -> None:
+    """Raise unless targets are ids of the vocabulary or ignored, and one at least is not.
+
+    Parameters
+    ----------
+    logits, targets : array or tensor, (..., V) and (...)
+    ignore_index : int
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check_token_scores("logits", logits, "targets", targets)
+    if isinstance(ignore_index, bool) or not isinstance(ignore_index, int):
+        raise ValueError(f"ignore_index must be a whole number; got {ignore_index!r}")
+    targets = _roomy(targets)
+    kept = targets != ignore_index
+    if not bool(kept.any()):
+        raise ValueError(
+            f"targets must hold at least one id other than ignore_index = {ignore_index}"
+        )
+    check_ids(f"targets other than ignore_index = {ignore_index}", targets[kept], logits.shape[-1])
+
+
+def check_batch_losses(losses: Any, n_tokens: Any) -> None:
+    """Raise unless both have one entry a batch, and every batch has a token. Looks at values."""
+    check_float("losses", losses, "(k,)")
+    if len(losses.shape) != 1 or losses.shape[0] == 0:
+        raise ValueError(f"losses must have a shape (k,), k ≥ 1; got {tuple(losses.shape)}")
+    check_whole("n_tokens", n_tokens, "(k,)")
+    check_shape("n_tokens", n_tokens, "losses", losses.shape)
+    if bool((n_tokens < 1).any()):
+        raise ValueError(f"n_tokens must be at least 1 for every batch; got {int(n_tokens.min())}")
+
+
+def check_conditionals(conditionals: Any, tokens: Any) -> None:
+    """Raise unless rows are distributions over the vocabulary and tokens are its ids.
+
+    Parameters
+    ----------
+    conditionals, tokens : array or tensor, (..., T, V) and (..., T)
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check_token_scores("conditionals", conditionals, "tokens", tokens)
+    if len(conditionals.shape) < 2:
+        raise ValueError(
+            f"conditionals must have a shape (..., T, V); got {tuple(conditionals.shape)}"
+        )
+    check_ids("tokens", tokens, conditionals.shape[-1])
+    # Half precision keeps 3 digits of each entry. Logits taken for probabilities are far off.
+    off = abs(conditionals.sum(-1) - 1)
+    if bool((conditionals < 0).any()) or not bool((off < 0.01).all()):
+        raise ValueError(
+            "conditionals must have rows of probabilities that sum to 1; "
+            f"got an entry of {float(conditionals.min()):g} and a row "
+            f"that sums to {float(conditionals.sum(-1).reshape(-1)[off.argmax()]):g}"
+        )
+
+
+def check_draw(logits: Any, uniforms: Any, temperature: Any) -> None:
+    """Raise unless one token can be drawn from each row of logits. Looks at values.
+
+    Parameters
+    ----------
+    logits : array or tensor, (..., V)
+    uniforms : array or tensor, (...), or a float where logits is one row
+    temperature : float
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check_float("logits", logits, "(..., V)")
+    if 0 in logits.shape:
+        raise ValueError(f"logits must not be empty: (..., V); got shape {tuple(logits.shape)}")
+    infinity = float("inf")
+    if not bool((logits < infinity).all()) or not bool((logits > -infinity).any(-1).all()):
+        raise ValueError("logits must be below ∞, no NaN, and above −∞ for a token of each row")
+    leading = tuple(logits.shape[:-1])
+    plain = isinstance(uniforms, float)
+    floats = plain or (hasattr(uniforms, "dtype") and "float" in dtype_name(uniforms))
+    if not floats or tuple(getattr(uniforms, "shape", ())) != leading:
+        raise ValueError(
+            f"uniforms must be real floating-point numbers of shape {leading}, the leading axes "
+            f"of logits; got {describe(uniforms)}"
+        )
+    inside = (uniforms >= 0) & (uniforms < 1)
+    if not bool(inside if plain else inside.all()):
+        raise ValueError("uniforms must be at least 0 and below 1")
+    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not number or not 0 < temperature < infinity:
+        raise ValueError(f"temperature must be a number above 0; got {temperature!r}")
+
+
+def _roomy(ids: Any) -> Any:
+    """Return ids in 64 bits. In PyTorch's eight, −100 is 156: it takes the number to the ids."""
+    return ids.long() if hasattr(ids, "long") else ids
