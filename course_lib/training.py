@@ -1,0 +1,336 @@
+"""The one training loop of the course.
+
+A step's random numbers come from the seed and the step's own number. So a run gives the same
+weights whatever was computed before it, and one that is continued from a checkpoint gives, bit by
+bit, the weights of one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
+
+from course_lib.progress_bar import progress_bar
+from course_lib.validation import check_positive_int, describe
+
+__all__ = ["History", "train"]
+
+
+@dataclass
+class History:
+    """What happened in a run.
+
+    Parameters
+    ----------
+    losses : list of float
+        The loss of every step, before the step.
+    factors : list of float
+        What the schedule made of the learning rate at every step.
+    metrics : list of (int, float)
+        Steps taken and what `evaluate` returned after them.
+    seconds : float
+        Wall time, earlier parts of a continued run included.
+    reached_target : bool
+        Whether the last metric reached the target.
+    """
+
+    losses: list[float] = field(default_factory=list)
+    factors: list[float] = field(default_factory=list)
+    metrics: list[tuple[int, float]] = field(default_factory=list)
+    seconds: float = 0.0
+    reached_target: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Steps taken."""
+        return len(self.losses)
+
+    def latest(self) -> dict[str, str]:
+        """Return the last loss and the last metric, as a progress bar shows them."""
+        metric = {"metric": f"{self.metrics[-1][1]:.4g}"} if self.metrics else {}
+        return {"loss": f"{self.losses[-1]:.4g}", **metric}
+
+
+def train(
+    model: nn.Module,
+    batch: Callable[[int], Any],
+    loss: Callable[[nn.Module, Any], Tensor],
+    *,
+    steps: int,
+    lr: float = 1e-3,
+    optimizer: Optimizer | None = None,
+    schedule: Callable[[int], float] | None = None,
+    clip_norm: float | None = 1.0,
+    seed: int = 0,
+    evaluate: Callable[[nn.Module], float] | None = None,
+    evaluate_every: int | None = None,
+    target: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    progress: bool = True,
+) -> History:
+    """Train a model in place.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Is in training mode while it is trained, in evaluation mode while it is evaluated, and in
+        the mode it came in afterwards.
+    batch : callable
+        From the number of a step, 0 to ``steps − 1``, to its examples: the same ones whenever it is
+        asked.
+    loss : callable
+        From the model and a step's examples to a tensor without axes.
+    steps : int
+        Steps in all, those of a checkpoint included.
+    lr : float, default 1e-3
+        Learning rate of Adam. An `optimizer` of one's own brings its own.
+    optimizer : Optimizer, optional
+        Holds the model's parameters. Adam by default.
+    schedule : callable, optional
+        From the number of a step to the factor of its learning rate. 1 by default.
+    clip_norm : float or None, default 1.0
+        A gradient whose norm over all parameters is larger is scaled down to it.
+    seed : int, default 0
+        Of everything random in the run. The caller's random numbers go on as if nothing had been.
+    evaluate : callable, optional
+        From the model to a number, higher is better. Nothing in it is recorded for gradients.
+    evaluate_every : int, optional
+        Evaluate after so many steps, and after the last. Only after the last by default.
+    target : float, optional
+        Stop as soon as `evaluate` returns at least this.
+    checkpoint : path, optional
+        File that the run is saved in, and continued from if it exists.
+    checkpoint_every : int, optional
+        Save after so many steps, and after the last. Only after the last by default.
+    progress : bool, default True
+        Show a progress bar.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    ValueError
+        If an argument makes no sense, or the checkpoint is of a run with other settings, of another
+        model, or of more than `steps` steps.
+    FloatingPointError
+        If a loss or a gradient is infinite or not a number. The parameters are then those that the
+        step before left.
+
+    Examples
+    --------
+    Fit y = 2x:
+
+    >>> x = torch.linspace(-1, 1, 8)[:, None]
+    >>> model = nn.Linear(1, 1)
+    >>> def squared_error(model, x):
+    ...     return ((model(x) - 2 * x) ** 2).mean()
+    >>> history = train(model, lambda step: x, squared_error, steps=300, lr=0.1, progress=False)
+    >>> history.steps, history.losses[-1] < 1e-3
+    (300, True)
+    """
+    _check(steps, lr, clip_norm, seed)
+    _check_needs(evaluate=evaluate, evaluate_every=evaluate_every, target=target)
+    _check_needs(checkpoint=checkpoint, checkpoint_every=checkpoint_every)
+    optimizer = Adam(model.parameters(), lr=lr) if optimizer is None else optimizer
+    base_rates = [float(group["lr"]) for group in optimizer.param_groups]
+    planned = [float(schedule(step)) if schedule else 1.0 for step in range(steps)]
+    run = {"seed": seed, "clip_norm": clip_norm, **_describe(model, optimizer)}
+    history = History()
+    with _left_as_it_was(model, optimizer):
+        if checkpoint is not None and Path(checkpoint).exists():
+            history = _load(Path(checkpoint), run, planned, model, optimizer)
+        history.reached_target = _reached(history, target)
+        start = time.perf_counter() - history.seconds
+        bar = progress_bar(steps, history.steps, shown=progress)
+        try:
+            while history.steps < steps and not history.reached_target:
+                step = history.steps
+                _seed(seed, step)
+                for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
+                    group["lr"] = rate * planned[step]
+
+                model.train()
+                value = loss(model, batch(step))
+                _check_loss(value, step)
+                optimizer.zero_grad()
+                value.backward()
+                norm = nn.utils.clip_grad_norm_(model.parameters(), clip_norm or inf)
+                _check_finite("gradient's norm", norm.item(), step)
+                optimizer.step()
+                history.losses.append(value.item())
+                history.factors.append(planned[step])
+
+                taken = step + 1
+                if evaluate and _due(taken, evaluate_every, steps):
+                    model.eval()
+                    with torch.no_grad():
+                        history.metrics.append((taken, float(evaluate(model))))
+                    history.reached_target = _reached(history, target)
+
+                history.seconds = time.perf_counter() - start
+                save = history.reached_target or _due(taken, checkpoint_every, steps)
+                if checkpoint is not None and save:
+                    _save(Path(checkpoint), run, model, optimizer, history)
+                bar.set_postfix(history.latest(), refresh=False)
+                bar.update()
+        finally:
+            bar.close()
+    return history
+
+
+def _due(taken: int, every: int | None, steps: int) -> bool:
+    return taken == steps or (every is not None and taken % every == 0)
+
+
+def _reached(history: History, target: float | None) -> bool:
+    return target is not None and bool(history.metrics) and history.metrics[-1][1] >= target
+
+
+def _seed(seed: int, step: int) -> None:
+    """Make the random numbers of a step depend on nothing but the seed and its number."""
+    a, b, c = np.random.SeedSequence([seed, step]).generate_state(3).tolist()
+    random.seed(a)
+    np.random.seed(b)
+    torch.manual_seed(c)
+
+
+@contextmanager
+def _left_as_it_was(model: nn.Module, optimizer: Optimizer) -> Iterator[None]:
+    """Give back, when a run ends or fails, what it changes on the side."""
+    modes = [(module, module.training) for module in model.modules()]
+    rates = [group["lr"] for group in optimizer.param_groups]
+    python, numpy = random.getstate(), np.random.get_state()
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        for module, mode in modes:
+            module.training = mode
+
+
+# --- checkpoints ---------------------------------------------------------------------------------
+
+
+def _describe(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
+    """Return what has to be the same where a run is continued."""
+    tensors = [f"{name}: {describe(x)}" for name, x in model.state_dict().items()]
+    groups = [
+        {name: value for name, value in group.items() if name != "params"}
+        for group in optimizer.param_groups
+    ]
+    return {
+        "model": [*repr(model).splitlines(), *tensors],
+        "optimizer": [type(optimizer).__name__, *map(str, groups)],
+    }
+
+
+def _save(
+    path: Path, run: dict[str, Any], model: nn.Module, optimizer: Optimizer, history: History
+) -> None:
+    """Write a checkpoint whole or not at all: who is interrupted here keeps the one before."""
+    state = {
+        "run": run,
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "history": asdict(history),
+    }
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        torch.save(state, partial)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _load(
+    path: Path, run: dict[str, Any], planned: list[float], model: nn.Module, optimizer: Optimizer
+) -> History:
+    """Put a checkpoint's state into model and optimiser, once everything is known to fit."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        saved, history = state["run"], History(**state["history"])
+    except Exception as error:
+        raise ValueError(f"checkpoint {path} isn't one that train has written: {error}") from error
+    for name, now in run.items():
+        then = saved[name]
+        if isinstance(now, list) and isinstance(then, list):
+            pairs = zip([*then, *[None] * len(now)], [*now, *[None] * len(then)], strict=True)
+            then, now = next(((a, b) for a, b in pairs if a != b), (None, None))
+        if now != then:
+            raise ValueError(
+                f"{name} must be the one that checkpoint {path} was written with, {then!r}; "
+                f"got {now!r}"
+            )
+    if history.steps > len(planned):
+        raise ValueError(
+            f"steps must be at least the {history.steps} that checkpoint {path} has behind it; "
+            f"got {len(planned)}"
+        )
+    for step, (then, now) in enumerate(zip(history.factors, planned, strict=False)):
+        if then != now:
+            raise ValueError(
+                f"schedule must be the one that checkpoint {path} was written with, "
+                f"{then:.4g} at step {step}; got {now:.4g}"
+            )
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return history
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def _check(steps: int, lr: float, clip_norm: float | None, seed: int) -> None:
+    check_positive_int("steps", steps)
+    for name, number in (("lr", lr), ("clip_norm", clip_norm)):
+        if number is not None and not number > 0:
+            raise ValueError(f"{name} must be above 0; got {number!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0; got {seed!r}")
+
+
+def _check_needs(**options: Any) -> None:
+    """Raise if an option is given without the first one, or a number of steps is none."""
+    (owner, needed), *others = options.items()
+    for name, value in others:
+        if value is not None and needed is None:
+            raise ValueError(f"{name} needs {owner}; got {name}={value!r} without it")
+        if value is not None and name.endswith("_every"):
+            check_positive_int(name, value)
+
+
+def _check_loss(value: Any, step: int) -> None:
+    if not isinstance(value, Tensor) or value.ndim > 0 or not value.requires_grad:
+        raise ValueError(
+            "loss must return a tensor without axes that depends on the model's parameters; "
+            f"got {describe(value)}"
+        )
+    _check_finite("loss", value.item(), step)
+
+
+def _check_finite(what: str, number: float, step: int) -> None:
+    if not isfinite(number):
+        raise FloatingPointError(
+            f"the {what} is {number} at step {step}: try a smaller learning rate, or look for a "
+            "logarithm of 0 or a division by 0"
+        )

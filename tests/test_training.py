@@ -1,0 +1,540 @@
+"""The training loop is repeatable, can be continued, and leaves everything else alone."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from course_lib import training
+from course_lib.training import History, train
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Interrupted(Exception):
+    """What stands in for a lost connection."""
+
+
+def make_model(seed: int = 3, width: int = 8, dropout: float = 0.3) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, width), nn.Tanh(), nn.Dropout(dropout), nn.Linear(width, 1))
+
+
+def batch(step: int) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng([11, step])
+    x = torch.from_numpy(rng.normal(size=(16, 4))).float()
+    return x, x.sum(-1, keepdim=True) + 5
+
+
+def squared_error(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    x, y = batch
+    return ((model(x) - y) ** 2).mean()
+
+
+def minus_error(model: nn.Module) -> float:
+    return -squared_error(model, batch(10_000)).item()
+
+
+def warm_up(step: int) -> float:
+    return min(1.0, (step + 1) / 20)
+
+
+def run(model: nn.Module, **options: Any) -> History:
+    given: dict[str, Any] = {"steps": 30, "lr": 1e-2, "progress": False, **options}
+    return train(model, given.pop("batch", batch), given.pop("loss", squared_error), **given)
+
+
+def parameters(model: nn.Module) -> list[Tensor]:
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def equal(a: list[Tensor], b: list[Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+# --- what a run does -----------------------------------------------------------------------------
+
+
+def test_a_run_learns_and_tells_what_happened() -> None:
+    model = make_model(dropout=0.0)
+    before = minus_error(model)
+    history = run(model, steps=200, evaluate=minus_error, evaluate_every=80)
+    assert history.steps == len(history.losses) == len(history.factors) == 200
+    assert [step for step, _ in history.metrics] == [80, 160, 200]
+    assert history.metrics[-1][1] == minus_error(model)
+    assert minus_error(model) > before / 4
+    assert history.seconds > 0
+    assert not history.reached_target
+
+
+def test_the_first_loss_is_that_of_the_untrained_model() -> None:
+    model = make_model(dropout=0.0)
+    untrained = squared_error(model, batch(0)).item()
+    assert run(model, steps=1).losses == [untrained]
+
+
+def test_without_evaluate_every_only_the_end_is_evaluated() -> None:
+    assert [s for s, _ in run(make_model(), evaluate=minus_error).metrics] == [30]
+
+
+def test_a_run_equals_the_same_lines_written_out() -> None:
+    ours, plain = make_model(dropout=0.0), make_model(dropout=0.0)
+    run(ours, schedule=warm_up, clip_norm=0.5)
+    optimizer = torch.optim.Adam(plain.parameters(), lr=1e-2)
+    for step in range(30):
+        optimizer.param_groups[0]["lr"] = 1e-2 * warm_up(step)
+        optimizer.zero_grad()
+        squared_error(plain, batch(step)).backward()
+        nn.utils.clip_grad_norm_(plain.parameters(), 0.5)
+        optimizer.step()
+    assert equal(parameters(ours), parameters(plain))
+
+
+@pytest.mark.parametrize("clip_norm", [0.01, 1.0, 1e9, None])
+def test_a_gradient_is_clipped_to_the_norm_only_if_it_is_larger(clip_norm: float | None) -> None:
+    model = make_model(dropout=0.0)
+    before = parameters(model)
+    squared_error(model, batch(0)).backward()
+    gradients = [p.grad.clone() for p in model.parameters()]
+    norm = math.sqrt(sum(float((g**2).sum()) for g in gradients))
+    factor = 1.0 if clip_norm is None or clip_norm > norm else clip_norm / norm
+    run(model, steps=1, clip_norm=clip_norm, optimizer=torch.optim.SGD(model.parameters(), lr=1.0))
+    for now, then, gradient in zip(parameters(model), before, gradients, strict=True):
+        torch.testing.assert_close(then - now, factor * gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_the_schedule_multiplies_every_groups_own_rate_and_the_rates_come_back() -> None:
+    model = make_model()
+    seen = []
+    optimizer = torch.optim.SGD(
+        [
+            {"params": model[0].parameters(), "lr": 0.1},
+            {"params": model[3].parameters(), "lr": 0.01},
+        ]
+    )
+
+    def loss(model: nn.Module, b: Any) -> Tensor:
+        seen.append([group["lr"] for group in optimizer.param_groups])
+        return squared_error(model, b)
+
+    history = run(model, steps=3, optimizer=optimizer, loss=loss, schedule=lambda s: 1 / (s + 1))
+    np.testing.assert_allclose(seen, [[0.1, 0.01], [0.05, 0.005], [0.1 / 3, 0.01 / 3]])
+    assert history.factors == [1, 1 / 2, 1 / 3]
+    assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.01]
+
+
+def test_a_run_stops_as_soon_as_the_metric_reaches_the_target() -> None:
+    values = iter([0.2, 0.5, 0.9, 1.0])
+    history = run(make_model(), evaluate=lambda model: next(values), evaluate_every=5, target=0.9)
+    assert history.reached_target
+    assert history.steps == 15
+    assert history.metrics == [(5, 0.2), (10, 0.5), (15, 0.9)]
+
+
+def test_a_target_that_is_never_reached_is_told() -> None:
+    history = run(make_model(), evaluate=lambda model: 0.5, evaluate_every=5, target=0.9)
+    assert not history.reached_target
+    assert history.steps == 30
+
+
+# --- randomness ----------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_run_whatever_was_drawn_before() -> None:
+    a, b, c = make_model(), make_model(), make_model()
+    first = run(a, seed=5)
+    torch.rand(17)
+    assert run(b, seed=5).losses == first.losses
+    assert equal(parameters(a), parameters(b))
+    assert run(c, seed=6).losses != first.losses
+
+
+def test_steps_draw_different_random_numbers() -> None:
+    drawn = []
+
+    def loss(model: nn.Module, b: Any) -> Tensor:
+        drawn.append((torch.rand(()).item(), np.random.random(), random.random()))
+        return squared_error(model, b)
+
+    run(make_model(), steps=10, loss=loss)
+    for numbers in zip(*drawn, strict=True):
+        assert len(set(numbers)) == 10
+
+
+def test_evaluating_changes_nothing_in_training_even_if_it_draws() -> None:
+    def drawing(model: nn.Module) -> float:
+        return torch.rand(()).item() + np.random.random() + random.random()
+
+    a, b = make_model(), make_model()
+    assert run(a).losses == run(b, evaluate=drawing, evaluate_every=3).losses
+    assert equal(parameters(a), parameters(b))
+
+
+def test_the_callers_random_numbers_go_on_as_if_nothing_had_been() -> None:
+    def draw() -> tuple[float, float, float]:
+        return torch.rand(()).item(), np.random.random(), random.random()
+
+    def seed() -> None:
+        torch.manual_seed(1)
+        np.random.seed(1)
+        random.seed(1)
+
+    model = make_model()
+    seed()
+    expected = draw()
+    seed()
+    run(model)
+    assert draw() == expected
+    seed()
+    with pytest.raises(Interrupted):
+        run(model, batch=failing_at(3))
+    assert draw() == expected
+
+
+# --- modes ---------------------------------------------------------------------------------------
+
+
+def test_a_model_trains_in_training_mode_and_is_evaluated_in_evaluation_mode() -> None:
+    model = make_model()
+    modes, evaluated = [], []
+
+    def loss(model: nn.Module, b: Any) -> Tensor:
+        modes.append(all(m.training for m in model.modules()))
+        return squared_error(model, b)
+
+    def evaluate(model: nn.Module) -> float:
+        evaluated.append(any(m.training for m in model.modules()))
+        assert not torch.is_grad_enabled()
+        return 0.0
+
+    run(model, loss=loss, evaluate=evaluate, evaluate_every=10)
+    assert modes == [True] * 30
+    assert evaluated == [False] * 3
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("training_mode", [False, True])
+def test_every_part_of_a_model_gets_back_the_mode_it_came_in(
+    training_mode: bool, fails: bool
+) -> None:
+    model = make_model().train(training_mode)
+    model[2].train(not training_mode)
+    if fails:
+        with pytest.raises(Interrupted):
+            run(model, batch=failing_at(4), evaluate=minus_error, evaluate_every=1)
+    else:
+        run(model, evaluate=minus_error)
+    assert [m.training for m in model] == [training_mode] * 2 + [not training_mode, training_mode]
+
+
+# --- checkpoints ---------------------------------------------------------------------------------
+
+
+def failing_at(bad: int) -> Callable[[int], Any]:
+    def interrupted(step: int) -> Any:
+        if step == bad:
+            raise Interrupted
+        return batch(step)
+
+    return interrupted
+
+
+OPTIONS: dict[str, Any] = {
+    "evaluate": minus_error,
+    "evaluate_every": 7,
+    "schedule": warm_up,
+    "seed": 4,
+}
+
+
+def test_an_interrupted_run_continues_bit_by_bit(tmp_path: Path) -> None:
+    whole, again = make_model(), make_model(seed=99)  # whose weights come from the checkpoint
+    expected = run(whole, **OPTIONS)
+    saved = {"checkpoint": tmp_path / "run", "checkpoint_every": 8}
+    with pytest.raises(Interrupted):
+        run(make_model(), batch=failing_at(19), **saved, **OPTIONS)
+    torch.rand(5)
+    history = run(again, **saved, **OPTIONS)
+    assert equal(parameters(whole), parameters(again))
+    assert history.losses == expected.losses
+    assert history.metrics == expected.metrics
+    assert history.factors == expected.factors
+
+
+def test_the_continuation_starts_at_the_checkpoint_and_not_at_the_beginning(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(Interrupted):
+        run(make_model(), batch=failing_at(19), checkpoint=tmp_path / "run", checkpoint_every=8)
+    asked = []
+
+    def noted(step: int) -> Any:
+        asked.append(step)
+        return batch(step)
+
+    run(make_model(), batch=noted, checkpoint=tmp_path / "run")
+    assert asked == list(range(16, 30))
+
+
+def test_an_optimiser_of_ones_own_continues_bit_by_bit(tmp_path: Path) -> None:
+    def go(model: nn.Module, **options: Any) -> History:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        return run(model, optimizer=optimizer, **OPTIONS, **options)
+
+    whole, again = make_model(), make_model(seed=99)
+    go(whole)
+    with pytest.raises(Interrupted):
+        go(make_model(), batch=failing_at(11), checkpoint=tmp_path / "run", checkpoint_every=5)
+    go(again, checkpoint=tmp_path / "run")
+    assert equal(parameters(whole), parameters(again))
+
+
+def test_a_run_goes_on_bit_by_bit_with_more_steps(tmp_path: Path) -> None:
+    whole, part = make_model(), make_model()
+    run(whole, schedule=warm_up)
+    run(part, schedule=warm_up, steps=12, checkpoint=tmp_path / "run")
+    run(part, schedule=warm_up, checkpoint=tmp_path / "run")
+    assert equal(parameters(whole), parameters(part))
+
+
+def test_a_finished_run_is_loaded_and_not_repeated(tmp_path: Path) -> None:
+    done, loaded = make_model(), make_model(seed=99)
+    history = run(done, checkpoint=tmp_path / "run")
+    again = run(loaded, checkpoint=tmp_path / "run", batch=failing_at(0))
+    assert again == history
+    assert equal(parameters(done), parameters(loaded))
+
+
+def test_a_run_that_reached_its_target_is_loaded_and_not_continued(tmp_path: Path) -> None:
+    options = {"evaluate": lambda model: 1.0, "evaluate_every": 5, "checkpoint": tmp_path / "run"}
+    assert run(make_model(), target=0.9, **options).steps == 5
+    again = run(make_model(), target=0.9, batch=failing_at(5), **options)
+    assert again.reached_target
+    assert again.steps == 5
+
+
+def test_the_time_of_the_parts_adds_up(tmp_path: Path) -> None:
+    first = run(make_model(), steps=10, checkpoint=tmp_path / "run").seconds
+    assert run(make_model(), checkpoint=tmp_path / "run").seconds > first
+
+
+def test_a_failure_while_writing_keeps_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run"
+    run(make_model(), steps=10, checkpoint=path)
+    before = path.read_bytes()
+
+    def breaks_off(state: Any, file: Any) -> None:
+        Path(file).write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(training.torch, "save", breaks_off)
+    with pytest.raises(OSError, match="disk full"):
+        run(make_model(), checkpoint=path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_checkpoint_holds_nothing_that_runs_code_when_it_is_read(tmp_path: Path) -> None:
+    run(make_model(), checkpoint=tmp_path / "run", evaluate=minus_error)
+    assert torch.load(tmp_path / "run", weights_only=True)["run"]["seed"] == 0
+
+
+def adam(model: nn.Module) -> dict[str, Any]:
+    return {"optimizer": torch.optim.Adam(model.parameters(), lr=1e-2, betas=(0.9, 0.98))}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": 1}, "^seed must be the one .* 0; got 1"),
+        ({"clip_norm": None}, "^clip_norm must be the one .* 1.0; got None"),
+        ({"lr": 0.5}, "^optimizer must be the one .*'lr': 0.01.*; got .*'lr': 0.5"),
+        ({"steps": 9}, "^steps must be at least the 10 that checkpoint .*; got 9"),
+        ({"schedule": warm_up}, "^schedule must be the one .* 1 at step 0; got 0.05"),
+        ({"model": make_model(width=9)}, r"^model must be the one .*=8.*; got .*=9"),
+        ({"model": make_model(dropout=0.1)}, r"^model must be the one .*p=0.3.*; got .*p=0.1"),
+        ({"model": make_model().double()}, "^model must be the one .*float32.*; got .*float64"),
+        ({"model": make_model()[:3]}, r"^model must be the one .*Linear.*; got "),
+        (adam, "^optimizer must be the one .*0.999.*; got .*0.98"),
+    ],
+)
+def test_other_settings_than_the_checkpoints_are_refused_and_change_nothing(
+    tmp_path: Path, options: Any, message: str
+) -> None:
+    run(make_model(), steps=10, checkpoint=tmp_path / "run")
+    model = make_model(seed=99)
+    options = dict(options(model)) if callable(options) else dict(options)
+    model = options.pop("model", model)
+    before = parameters(model)
+    with pytest.raises(ValueError, match=message):
+        run(model, checkpoint=tmp_path / "run", **options)
+    assert equal(before, parameters(model))
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", "weights"])
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path, content: bytes | str) -> None:
+    path = tmp_path / "other"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save(make_model().state_dict(), path)
+    with pytest.raises(ValueError, match=r"^checkpoint .*other isn't one that train has written"):
+        run(make_model(), checkpoint=path)
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_stops_the_run_before_it_spoils_the_model(bad: float) -> None:
+    model, two = make_model(dropout=0.0), make_model(dropout=0.0)
+    third = batch(2)[0]
+
+    def loss(model: nn.Module, b: Any) -> Tensor:
+        return squared_error(model, b) * (bad if torch.equal(b[0], third) else 1)
+
+    with pytest.raises(FloatingPointError, match=rf"^the loss is {bad} at step 2: try"):
+        run(model, loss=loss)
+    run(two, steps=2)
+    assert equal(parameters(model), parameters(two))
+
+
+def test_a_gradient_that_is_no_number_stops_the_run_too() -> None:
+    model = make_model(dropout=0.0)
+
+    def loss(model: nn.Module, b: Any) -> Tensor:
+        return torch.sqrt((model(b[0]) * 0).abs().sum())  # 0, with an infinite slope
+
+    with pytest.raises(FloatingPointError, match=r"^the gradient's norm is nan at step 0"):
+        run(model, loss=loss)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("value", "came"),
+    [
+        (lambda model: 0.5, "float$"),
+        (lambda model: torch.tensor(0.5), r"float32 of shape \(\)$"),
+        (lambda model: model(batch(0)[0]), r"float32 of shape \(16, 1\)$"),
+    ],
+)
+def test_a_loss_that_cannot_be_trained_on_is_refused(
+    value: Callable[[nn.Module], Any], came: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^loss must return a tensor without axes .*{came}"):
+        run(make_model(), loss=lambda model, b: value(model))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "^steps must be a whole number of at least 1; got 0"),
+        ({"lr": 0.0}, "^lr must be above 0; got 0.0"),
+        ({"lr": math.nan}, "^lr must be above 0; got nan"),
+        ({"clip_norm": -1.0}, "^clip_norm must be above 0; got -1.0"),
+        ({"seed": -1}, "^seed must be a whole number of at least 0; got -1"),
+        ({"seed": 0.5}, "^seed must be a whole number of at least 0; got 0.5"),
+        ({"target": 0.5}, "^target needs evaluate; got target=0.5 without it"),
+        ({"evaluate_every": 5}, "^evaluate_every needs evaluate; got"),
+        ({"checkpoint_every": 5}, "^checkpoint_every needs checkpoint; got"),
+        (
+            {"evaluate": minus_error, "evaluate_every": 0},
+            "^evaluate_every must be a whole number of at least 1; got 0",
+        ),
+        (
+            {"checkpoint": "never_written", "checkpoint_every": 2.5},
+            "^checkpoint_every must be a whole number of at least 1; got 2.5",
+        ),
+    ],
+)
+def test_an_argument_that_makes_no_sense_is_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(make_model(), **options)
+
+
+# --- the progress bar ----------------------------------------------------------------------------
+
+PROGRAM = """
+import torch
+from torch import nn
+from course_lib.training import train
+x = torch.ones(2, 3)
+train(nn.Linear(3, 1), lambda step: x, lambda m, x: (m(x) ** 2).mean(), steps=40,
+      evaluate=lambda m: 0.75 if m(x).sum() else 1.0, evaluate_every=1{options})
+print("after")
+"""
+
+
+def in_a_process(options: str = "", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    env = {k: v for k, v in os.environ.items() if k != "TQDM_DISABLE"} | environment
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(options=options)],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        check=True,
+    )
+
+
+def test_the_bar_shows_loss_and_metric_and_wipes_itself_out() -> None:
+    done = in_a_process(TQDM_MININTERVAL="0")
+    shown = done.stderr.decode()  # as bytes, since reading as text makes \n of \r
+    assert "loss=" in shown
+    assert "metric=0.75" in shown
+    assert "\n" not in shown
+    *_, wiped, rest = shown.split("\r")
+    assert (wiped.strip(), rest) == ("", "")
+    assert done.stdout.decode() == "after\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "environment"), [("", {"TQDM_DISABLE": "1"}), (", progress=False", {})]
+)
+def test_a_bar_that_is_turned_off_writes_nothing(options: str, environment: dict[str, str]) -> None:
+    assert in_a_process(options, **environment).stderr == b""
+
+
+def executed(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Any:
+    import nbformat
+    from nbclient import NotebookClient
+
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    cell = nbformat.v4.new_code_cell(textwrap.dedent(PROGRAM.format(options="")))
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
+    return notebook
+
+
+def test_in_a_notebook_the_bar_ends_empty_without_stderr_and_without_a_widget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notebook = executed(monkeypatch)
+    bar, after = notebook.cells[0].outputs
+    assert bar.data == {"text/plain": ""}
+    assert (after.name, after.text) == ("stdout", "after\n")
+    assert "widgets" not in notebook.metadata
+
+
+def test_in_a_notebook_that_is_stored_the_bar_leaves_no_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notebook = executed(monkeypatch, TQDM_DISABLE="1")
+    (after,) = notebook.cells[0].outputs
+    assert after.text == "after\n"
