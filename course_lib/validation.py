@@ -293,6 +293,90 @@ def check_draw(logits: Any, uniforms: Any, temperature: Any) -> None:
         raise ValueError(f"temperature must be a number above 0; got {temperature!r}")
 
 
+def check_sequence(name: str, x: Any, axes: str) -> None:
+    """Raise unless `x` is an array of floats with two axes or more, none of them empty."""
+    check_float(name, x, axes)
+    if len(x.shape) < 2:
+        raise ValueError(f"{name} must have a shape {axes}; got {tuple(x.shape)}")
+    if 0 in x.shape:
+        raise ValueError(f"{name} must not be empty: {axes}; got shape {tuple(x.shape)}")
+
+
+def check_leading(name: str, x: Any, owner: str, leading: tuple[int, ...], kept: int) -> None:
+    """Raise unless the axes of `x` before its last `kept` are `leading`, those of `owner`."""
+    got = tuple(x.shape[: len(x.shape) - kept])
+    if got != tuple(leading):
+        raise ValueError(
+            f"{name} must have the leading axes of {owner}, {tuple(leading)}; got {got}"
+        )
+
+
+def check_weight(name: str, w: Any, axes: str, shape: tuple[int, ...]) -> None:
+    """Raise unless `w` is an array of floats of the shape that `axes` names."""
+    check_float(name, w, axes)
+    if tuple(w.shape) != shape:
+        raise ValueError(f"{name} must have the shape {axes} = {shape}; got {tuple(w.shape)}")
+
+
+def check_queries_and_keys(queries: Any, keys: Any) -> None:
+    """Raise unless both are sequences of one dtype with the same leading axes."""
+    check_sequence("queries", queries, "(..., n_q, d_q)")
+    check_sequence("keys", keys, "(..., n_k, d_k)")
+    check_leading("keys", keys, "queries", tuple(queries.shape[:-2]), 2)
+    check_same_dtype(queries=queries, keys=keys)
+
+
+def check_additive_inputs(queries: Any, keys: Any, w_query: Any, w_key: Any, v: Any) -> None:
+    """Raise unless the arguments of additive scores fit together."""
+    check_queries_and_keys(queries, keys)
+    check_float("v", v, "(d_a,)")
+    if len(v.shape) != 1 or v.shape[0] == 0:
+        raise ValueError(f"v must have a shape (d_a,), d_a ≥ 1; got {tuple(v.shape)}")
+    d_a = v.shape[0]
+    check_weight("w_query", w_query, "(d_q, d_a)", (queries.shape[-1], d_a))
+    check_weight("w_key", w_key, "(d_k, d_a)", (keys.shape[-1], d_a))
+    check_same_dtype(queries=queries, w_query=w_query, w_key=w_key, v=v)
+
+
+def check_dot_inputs(queries: Any, keys: Any) -> None:
+    """Raise unless the arguments of dot-product scores fit together."""
+    check_queries_and_keys(queries, keys)
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(
+            f"keys must have the width of queries, {queries.shape[-1]}; "
+            f"got shape {tuple(keys.shape)}"
+        )
+
+
+def check_bilinear_inputs(queries: Any, keys: Any, w: Any) -> None:
+    """Raise unless the arguments of bilinear scores fit together."""
+    check_queries_and_keys(queries, keys)
+    check_weight("w", w, "(d_q, d_k)", (queries.shape[-1], keys.shape[-1]))
+    check_same_dtype(queries=queries, w=w)
+
+
+def check_attend_inputs(scores: Any, values: Any, mask: Any = None) -> None:
+    """Raise unless scores, values and mask fit together."""
+    check_sequence("scores", scores, "(..., n_q, n_k)")
+    check_sequence("values", values, "(..., n_k, d_v)")
+    check_leading("values", values, "scores", tuple(scores.shape[:-2]), 2)
+    if values.shape[-2] != scores.shape[-1]:
+        raise ValueError(
+            f"values must have one row for each of the {scores.shape[-1]} keys; "
+            f"got shape {tuple(values.shape)}"
+        )
+    check_same_dtype(scores=scores, values=values)
+    if mask is not None:
+        check_mask(mask, tuple(scores.shape))
+
+
+def check_self_attention_inputs(x: Any, mask: Any = None) -> None:
+    """Raise unless a sequence and the mask over its pairs fit together."""
+    check_sequence("x", x, "(..., n, d)")
+    if mask is not None:
+        check_mask(mask, (*x.shape[:-1], x.shape[-2]))
+
+
 def _roomy(ids: Any) -> Any:
     """Return ids in 64 bits. In PyTorch's eight, −100 is 156: it takes the number to the ids."""
     return ids.long() if hasattr(ids, "long") else ids
