@@ -32,7 +32,7 @@ __all__ = [
 def additive_scores(
     queries: Tensor, keys: Tensor, w_query: Tensor, w_key: Tensor, v: Tensor
 ) -> Tensor:
-    """Score every query against every key by a small network with one hidden layer.
+    """Score every query against every key by a network of one hidden layer.
 
     ``score(h_t, s_k) = v · tanh(h_t W_query + s_k W_key)`` (Bahdanau et al. 2014, appendix A.1.2).
 
@@ -110,7 +110,7 @@ def dot_scores(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def bilinear_scores(queries: Tensor, keys: Tensor, w: Tensor) -> Tensor:
-    """Score every query against every key by a dot product with a matrix between them.
+    """Score every query against every key by a dot product through a matrix.
 
     ``score(h_t, s_k) = h_t · W s_k`` (Luong et al. 2015, equation 8, "general"); for all at once
     ``H W Sᵀ``.
@@ -142,12 +142,17 @@ def bilinear_scores(queries: Tensor, keys: Tensor, w: Tensor) -> Tensor:
     tensor([[13.]])
     """
     check_bilinear_inputs(queries, keys, w)
-    scores = widen(queries) @ widen(w) @ widen(keys).transpose(-2, -1)  # (..., n_q, n_k)
+    through_w = widen(queries) @ widen(w)  # (..., n_q, d_k)
+    scores = through_w @ widen(keys).transpose(-2, -1)  # (..., n_q, n_k)
     return scores.to(queries.dtype)
 
 
-def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Turn scores into weights, and take the weighted mean of the values for every query.
+def attend(
+    scores: Tensor,
+    values: Tensor,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Turn scores into weights and take each query's weighted mean of values.
 
     ``context_t = Σ_k softmax(scores_t)_k values_k`` (Bahdanau et al. 2014, equations 5 and 6).
 
@@ -192,8 +197,11 @@ def attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> tuple[
     return context.to(values.dtype), weights.to(scores.dtype)
 
 
-def plain_self_attention(x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Let every token of a sequence look at all tokens of the same sequence, itself included.
+def plain_self_attention(
+    x: Tensor,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Let every token of a sequence look at all its tokens, itself included.
 
     ``softmax(X Xᵀ) X``: nothing is learned, nothing is scaled. Rows of X are queries, keys and
     values at once.

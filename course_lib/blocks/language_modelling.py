@@ -73,7 +73,11 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     return (shifted - torch.log(total.masked_fill(total == 0.0, 1.0))).to(x.dtype)
 
 
-def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
+def cross_entropy(
+    logits: Tensor,
+    targets: Tensor,
+    ignore_index: int = -100,
+) -> Tensor:
     """Return the mean of −log p(correct token) over all positions that count.
 
     Against a one-hot target the cross-entropy ``−Σ_i y_i log p_i`` has one term left: the
@@ -118,7 +122,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> 
 
 
 def perplexity(losses: Tensor, n_tokens: Tensor) -> Tensor:
-    """Return exp of the mean loss a token, from the mean losses of batches of unequal size.
+    """Return exp of the mean loss a token, from losses of unequal batches.
 
     ``exp(Σ_i n_i L_i / Σ_i n_i)``: among how many equally likely tokens the model is as unsure.
 
@@ -155,7 +159,7 @@ def perplexity(losses: Tensor, n_tokens: Tensor) -> Tensor:
 
 
 def chain_log_probability(conditionals: Tensor, tokens: Tensor) -> Tensor:
-    """Return the log-probability of a sequence: the sum of its tokens' given what came before.
+    """Add up log p(token | what came before) over a sequence.
 
     ``log p(x_1, …, x_T) = Σ_t log p(x_t | x_<t)``. The product itself would soon be too small for
     a float.
@@ -193,10 +197,14 @@ def chain_log_probability(conditionals: Tensor, tokens: Tensor) -> Tensor:
     return torch.log(p).sum(dim=-1).to(conditionals.dtype)
 
 
-def sample(logits: Tensor, uniforms: Tensor | float, temperature: float = 1.0) -> Tensor:
-    """Draw a token from each row of ``softmax(logits / temperature)``, given uniform numbers.
+def sample(
+    logits: Tensor,
+    uniforms: Tensor | float,
+    temperature: float = 1.0,
+) -> Tensor:
+    """Draw a token from each row of softmax(logits / temperature).
 
-    The inverse of the distribution function: tokens lie side by side on [0, 1), each as wide as it
+    By the inverse of the distribution function: tokens lie side by side on [0, 1), each as wide as it
     is probable, and a uniform number falls on one of them.
 
     Parameters
@@ -234,6 +242,6 @@ def sample(logits: Tensor, uniforms: Tensor | float, temperature: float = 1.0) -
     # In float64, so that rounding all but never decides between two neighbours.
     p = softmax(logits.double() / temperature)
     heights = p.cumsum(dim=-1)  # (..., V)
-    heights = heights / heights[..., -1:]  # the last is 1, above every uniform number
+    heights = heights / heights[..., -1:]  # ends at 1, above every u
     u = torch.as_tensor(uniforms, dtype=torch.float64)
     return (heights <= u[..., None]).sum(dim=-1)

@@ -36,7 +36,7 @@ __all__ = [
 def additive_scores(
     queries: NDArray, keys: NDArray, w_query: NDArray, w_key: NDArray, v: NDArray
 ) -> NDArray:
-    """Score every query against every key by a small network with one hidden layer.
+    """Score every query against every key by a network of one hidden layer.
 
     ``score(h_t, s_k) = v · tanh(h_t W_query + s_k W_key)`` (Bahdanau et al. 2014, appendix A.1.2).
 
@@ -114,7 +114,7 @@ def dot_scores(queries: NDArray, keys: NDArray) -> NDArray:
 
 
 def bilinear_scores(queries: NDArray, keys: NDArray, w: NDArray) -> NDArray:
-    """Score every query against every key by a dot product with a matrix between them.
+    """Score every query against every key by a dot product through a matrix.
 
     ``score(h_t, s_k) = h_t · W s_k`` (Luong et al. 2015, equation 8, "general"); for all at once
     ``H W Sᵀ``.
@@ -146,14 +146,15 @@ def bilinear_scores(queries: NDArray, keys: NDArray, w: NDArray) -> NDArray:
     array([[13.]])
     """
     check_bilinear_inputs(queries, keys, w)
-    scores = widen(queries) @ widen(w) @ widen(keys).swapaxes(-2, -1)  # (..., n_q, n_k)
+    through_w = widen(queries) @ widen(w)  # (..., n_q, d_k)
+    scores = through_w @ widen(keys).swapaxes(-2, -1)  # (..., n_q, n_k)
     return scores.astype(queries.dtype)
 
 
 def attend(
     scores: NDArray, values: NDArray, mask: NDArray | None = None
 ) -> tuple[NDArray, NDArray]:
-    """Turn scores into weights, and take the weighted mean of the values for every query.
+    """Turn scores into weights and take each query's weighted mean of values.
 
     ``context_t = Σ_k softmax(scores_t)_k values_k`` (Bahdanau et al. 2014, equations 5 and 6).
 
@@ -198,8 +199,11 @@ def attend(
     return context.astype(values.dtype), weights.astype(scores.dtype)
 
 
-def plain_self_attention(x: NDArray, mask: NDArray | None = None) -> tuple[NDArray, NDArray]:
-    """Let every token of a sequence look at all tokens of the same sequence, itself included.
+def plain_self_attention(
+    x: NDArray,
+    mask: NDArray | None = None,
+) -> tuple[NDArray, NDArray]:
+    """Let every token of a sequence look at all its tokens, itself included.
 
     ``softmax(X Xᵀ) X``: nothing is learned, nothing is scaled. Rows of X are queries, keys and
     values at once.

@@ -77,7 +77,11 @@ def log_softmax(x: NDArray, axis: int = -1) -> NDArray:
     return (shifted - np.log(np.where(total == 0.0, 1.0, total))).astype(x.dtype)
 
 
-def cross_entropy(logits: NDArray, targets: NDArray, ignore_index: int = -100) -> NDArray:
+def cross_entropy(
+    logits: NDArray,
+    targets: NDArray,
+    ignore_index: int = -100,
+) -> NDArray:
     """Return the mean of −log p(correct token) over all positions that count.
 
     Against a one-hot target the cross-entropy ``−Σ_i y_i log p_i`` has one term left: the
@@ -121,7 +125,7 @@ def cross_entropy(logits: NDArray, targets: NDArray, ignore_index: int = -100) -
 
 
 def perplexity(losses: NDArray, n_tokens: NDArray) -> NDArray:
-    """Return exp of the mean loss a token, from the mean losses of batches of unequal size.
+    """Return exp of the mean loss a token, from losses of unequal batches.
 
     ``exp(Σ_i n_i L_i / Σ_i n_i)``: among how many equally likely tokens the model is as unsure.
 
@@ -158,7 +162,7 @@ def perplexity(losses: NDArray, n_tokens: NDArray) -> NDArray:
 
 
 def chain_log_probability(conditionals: NDArray, tokens: NDArray) -> NDArray:
-    """Return the log-probability of a sequence: the sum of its tokens' given what came before.
+    """Add up log p(token | what came before) over a sequence.
 
     ``log p(x_1, …, x_T) = Σ_t log p(x_t | x_<t)``. The product itself would soon be too small for
     a float.
@@ -192,7 +196,8 @@ def chain_log_probability(conditionals: NDArray, tokens: NDArray) -> NDArray:
     0.45
     """
     check_conditionals(conditionals, tokens)
-    p = np.take_along_axis(widen(conditionals), tokens[..., None], axis=-1)[..., 0]  # (..., T)
+    picked = np.take_along_axis(widen(conditionals), tokens[..., None], axis=-1)
+    p = picked[..., 0]  # (..., T)
     with np.errstate(divide="ignore"):  # log 0 = −∞ is meant
         return np.log(p).sum(axis=-1).astype(conditionals.dtype)
 
@@ -200,9 +205,9 @@ def chain_log_probability(conditionals: NDArray, tokens: NDArray) -> NDArray:
 def sample(
     logits: NDArray, uniforms: NDArray | float, temperature: float = 1.0
 ) -> NDArray[np.int64]:
-    """Draw a token from each row of ``softmax(logits / temperature)``, given uniform numbers.
+    """Draw a token from each row of softmax(logits / temperature).
 
-    The inverse of the distribution function: tokens lie side by side on [0, 1), each as wide as it
+    By the inverse of the distribution function: tokens lie side by side on [0, 1), each as wide as it
     is probable, and a uniform number falls on one of them.
 
     Parameters
@@ -240,6 +245,6 @@ def sample(
     # In float64, so that rounding all but never decides between two neighbours.
     p = softmax(logits.astype(np.float64) / temperature)
     heights = p.cumsum(axis=-1)  # (..., V)
-    heights = heights / heights[..., -1:]  # the last is 1, above every uniform number
+    heights = heights / heights[..., -1:]  # ends at 1, above every u
     u = np.asarray(uniforms, dtype=np.float64)
     return (heights <= u[..., None]).sum(axis=-1)
