@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm  # type: ignore[import-untyped]
+if TYPE_CHECKING:
+    from tqdm import tqdm  # type: ignore[import-untyped]
 
 __all__ = ["progress_bar"]
 
@@ -31,6 +32,8 @@ def progress_bar(total: int, done: int = 0, *, shown: bool = True) -> tqdm:
     -------
     tqdm
     """
+    from tqdm import tqdm  # comes with torch; what needs none of the two can import this module
+
     kernel = getattr(_shell(), "kernel", None)
     options: dict[str, Any] = {} if kernel is None else {"file": _CellOutput(), "ncols": 100}
     if not shown:  # `disable=False` would overrule the environment
