@@ -24,7 +24,7 @@ _ITEM = re.compile(r"^(?:[*•-]|\d+\.|\(\d+\)) +")
 _EMPHASIS = re.compile(r"(?<![\w*])(\*\*?)([\w(][^*]*?)\1(?![\w*])")  # *so* or **so**
 _PLAIN = re.compile(r"[(“\"]*[A-Za-z’'-]+[)”\".,:;?]*")
 _END = re.compile(r"(?<=[.:;?!])[\"”)]?\s+(?=[(“\"]*[A-Z])")
-_WORD = re.compile(r"[^\W\d_]+(?:’[^\W\d_]+)?|__\w+__|\w+|[^\w\s]")
+_WORD = re.compile(r"\w+(?:’\w+)*|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def python_docs() -> str:
 def words(text: str) -> list[str]:
     """Cut text into words and punctuation marks, in lower case.
 
-    Names with double underscores stay whole.
+    Names with underscores stay whole, and so do contractions.
 
     Parameters
     ----------
