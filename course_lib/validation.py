@@ -377,6 +377,52 @@ def check_self_attention_inputs(x: Any, mask: Any = None) -> None:
         check_mask(mask, (*x.shape[:-1], x.shape[-2]))
 
 
+def check_step(
+    x: Any, h: Any, w_x: Any, w_h: Any, b_x: Any, b_h: Any, n_gates: int, token: str = "x"
+) -> None:
+    """Raise unless a token, a state and the weights of a recurrent layer fit together.
+
+    Parameters
+    ----------
+    x, h : array or tensor, (..., d_in) and (..., d_h)
+    w_x, w_h : array or tensor, (n_gates d_h, d_in) and (n_gates d_h, d_h)
+    b_x, b_h : array or tensor, (n_gates d_h,)
+    n_gates : int
+    token : str, default "x"
+        What the caller calls `x`.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    for name, array, axes in ((token, x, "(..., d_in)"), ("h", h, "(..., d_h)")):
+        check_float(name, array, axes)
+        if 0 in array.shape:
+            raise ValueError(f"{name} must not be empty: {axes}; got shape {tuple(array.shape)}")
+    check_leading("h", h, f"the tokens in {token}", tuple(x.shape[:-1]), 1)
+    d_in, d_h = x.shape[-1], h.shape[-1]
+    gates = "d_h" if n_gates == 1 else f"{n_gates} d_h"
+    check_weight("w_x", w_x, f"({gates}, d_in)", (n_gates * d_h, d_in))
+    check_weight("w_h", w_h, f"({gates}, d_h)", (n_gates * d_h, d_h))
+    check_weight("b_x", b_x, f"({gates},)", (n_gates * d_h,))
+    check_weight("b_h", b_h, f"({gates},)", (n_gates * d_h,))
+    check_same_dtype(**{"h": h, token: x, "w_x": w_x, "w_h": w_h, "b_x": b_x, "b_h": b_h})
+
+
+def check_recurrence(xs: Any, h: Any, w_x: Any, w_h: Any, b_x: Any, b_h: Any, n_gates: int) -> None:
+    """Raise unless a sequence, a state and the weights of a recurrent layer fit together."""
+    check_sequence("xs", xs, "(..., n, d_in)")
+    check_step(xs[..., 0, :], h, w_x, w_h, b_x, b_h, n_gates, token="xs")
+
+
+def check_cell(c: Any, h: Any) -> None:
+    """Raise unless a cell has the shape and dtype of its state."""
+    check_float("c", c, "(..., d_h)")
+    check_shape("c", c, "h", tuple(h.shape))
+    check_same_dtype(h=h, c=c)
+
+
 def _roomy(ids: Any) -> Any:
     """Return ids in 64 bits. In PyTorch's eight, −100 is 156: it takes the number to the ids."""
     return ids.long() if hasattr(ids, "long") else ids

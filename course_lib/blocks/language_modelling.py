@@ -204,8 +204,8 @@ def sample(
 ) -> Tensor:
     """Draw a token from each row of softmax(logits / temperature).
 
-    By the inverse of the distribution function: tokens lie side by side on [0, 1), each as wide as it
-    is probable, and a uniform number falls on one of them.
+    By the inverse of the distribution function: tokens lie side by side on [0, 1), each as wide as
+    it is probable, and a uniform number falls on one of them.
 
     Parameters
     ----------

@@ -207,8 +207,8 @@ def sample(
 ) -> NDArray[np.int64]:
     """Draw a token from each row of softmax(logits / temperature).
 
-    By the inverse of the distribution function: tokens lie side by side on [0, 1), each as wide as it
-    is probable, and a uniform number falls on one of them.
+    By the inverse of the distribution function: tokens lie side by side on [0, 1), each as wide as
+    it is probable, and a uniform number falls on one of them.
 
     Parameters
     ----------
@@ -247,4 +247,4 @@ def sample(
     heights = p.cumsum(axis=-1)  # (..., V)
     heights = heights / heights[..., -1:]  # ends at 1, above every u
     u = np.asarray(uniforms, dtype=np.float64)
-    return (heights <= u[..., None]).sum(axis=-1)
+    return (heights <= u[..., None]).sum(axis=-1, dtype=np.int64)
