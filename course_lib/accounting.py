@@ -9,20 +9,34 @@ Conventions
   2 n m p. PyTorch's counter says the same, and counts nothing but such products.
 - What is done element by element is kept apart: 1 FLOP for each addition, multiplication,
   division, comparison or exponential. Scaling is 1 an element; softmax is 5 (maximum, difference,
-  exponential, sum, division). A mask is free.
+  exponential, sum, division). A tanh or a sigmoid is 1, as an exponential is. A mask is free.
 - Activations are the numbers that a line writes, whether they are kept or not.
-- Steps are those that have to wait for one another, however many processors there are.
+- Steps are those that have to wait for one another, however many processors there are: products
+  of matrices and sums over a row. What is done to each element alone comes with the step before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from course_lib.validation import check_positive_int
 
-__all__ = ["Cost", "count_flops", "memory", "scaled_dot_product_attention", "total"]
+__all__ = [
+    "Cost",
+    "convolution",
+    "count_flops",
+    "gru",
+    "longest_path",
+    "lstm",
+    "memory",
+    "plain_self_attention",
+    "rnn",
+    "scaled_dot_product_attention",
+    "total",
+]
 
 _BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "bool": 1}
 
@@ -122,9 +136,7 @@ def scaled_dot_product_attention(
     >>> total(lines).parameters, lines["softmax"].elementwise_flops
     (0, 50)
     """
-    sizes = {"n_q": n_q, "n_k": n_k, "d_k": d_k, "d_v": d_v, "batch": batch}
-    for name, size in sizes.items():
-        check_positive_int(name, size)
+    _check_sizes(n_q=n_q, n_k=n_k, d_k=d_k, d_v=d_v, batch=batch)
     table = batch * n_q * n_k
     answer = batch * n_q * d_v
     return {
@@ -134,6 +146,276 @@ def scaled_dot_product_attention(
         "softmax": Cost(elementwise_flops=5 * table, activations=table, steps=1),
         "output": Cost(flops=2 * table * d_v, activations=answer, steps=1),
     }
+
+
+def plain_self_attention(n: int, d: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of self-attention without projections and scaling cost.
+
+    ``4 n² d`` FLOPs: quadratic in the length, and three steps however long the sequence is.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Their width.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "scores", "softmax", "output"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), table 1.
+
+    Examples
+    --------
+    >>> cost = total(plain_self_attention(n=10, d=64))
+    >>> cost.flops, cost.steps, cost.parameters
+    (25600, 3, 0)
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    lines = scaled_dot_product_attention(n, n, d, d, batch)
+    del lines["scale"]
+    return lines
+
+
+def rnn(n: int, d: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of a plain recurrent layer cost, states as wide as tokens.
+
+    ``4 n d²`` FLOPs: linear in the length, and as many steps as there are tokens.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Width of tokens and states.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "input" (all of W_x x), "state" (all of W_h h), "tanh" (sums included)
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), table 1.
+
+    Examples
+    --------
+    >>> cost = total(rnn(n=10, d=64))
+    >>> cost.flops, cost.steps, cost.parameters
+    (163840, 10, 8320)
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    numbers = batch * n * d
+    return {
+        **_recurrent_products(n, d, batch, n_gates=1),
+        # three sums and the tanh
+        "tanh": Cost(elementwise_flops=4 * numbers, activations=numbers, parameters=2 * d),
+    }
+
+
+def gru(n: int, d: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of a layer of gated recurrent units cost, states as wide as tokens.
+
+    ``12 n d²`` FLOPs, three times those of a plain recurrent layer, in as many steps as there are
+    tokens. Cho et al. reset the state before its product, which makes it two steps a token.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Width of tokens and states.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "input" (all of W_x x), "state" (all of W_h h), "gates" (the rest)
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine
+    Translation", 2014 (arXiv:1406.1078).
+
+    Examples
+    --------
+    >>> cost = total(gru(n=10, d=64))
+    >>> cost.flops, cost.steps, cost.parameters
+    (491520, 10, 24960)
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    numbers = batch * n * d
+    return {
+        **_recurrent_products(n, d, batch, n_gates=3),
+        # 6 for the biases, 2 for r, 2 for z, 3 for n, 4 for h; r, z, n and h are written
+        "gates": Cost(elementwise_flops=17 * numbers, activations=4 * numbers, parameters=6 * d),
+    }
+
+
+def lstm(n: int, d: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of a layer of long short-term memory cost, states as wide as tokens.
+
+    ``16 n d²`` FLOPs, four times those of a plain recurrent layer, in as many steps as there are
+    tokens.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Width of tokens, states and cells.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "input" (all of W_x x), "state" (all of W_h h), "gates" (the rest)
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997.
+
+    Examples
+    --------
+    >>> cost = total(lstm(n=10, d=64))
+    >>> cost.flops, cost.steps, cost.parameters
+    (655360, 10, 33280)
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    numbers = batch * n * d
+    return {
+        **_recurrent_products(n, d, batch, n_gates=4),
+        # 12 for sums, 4 for i, f, g and o, 3 for c, 2 for h; these six are written
+        "gates": Cost(elementwise_flops=21 * numbers, activations=6 * numbers, parameters=8 * d),
+    }
+
+
+def convolution(n: int, d: int, width: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of a convolution over a sequence cost, as many channels out as in.
+
+    ``2 n w d²`` FLOPs: every token is computed from the w tokens around it by one product of
+    matrices. Zeros beyond the ends are multiplied too.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Their width, the channels.
+    width : int
+        How many neighbouring tokens are seen, w: odd, as many to the left as to the right.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "convolution", "bias"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `width` isn't odd.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), table 1.
+
+    Examples
+    --------
+    >>> cost = total(convolution(n=10, d=64, width=3))
+    >>> cost.flops, cost.steps, cost.parameters
+    (245760, 1, 12352)
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    _check_width(width)
+    numbers, weights = batch * n * d, width * d * d
+    return {
+        "convolution": Cost(
+            flops=2 * batch * n * weights, activations=numbers, parameters=weights, steps=1
+        ),
+        "bias": Cost(elementwise_flops=numbers, activations=numbers, parameters=d),
+    }
+
+
+def longest_path(layer: str, n: int, width: int | None = None) -> int:
+    """Return how many links lie between the two ends of a sequence.
+
+    A link is what a layer connects directly. Self-attention connects any two tokens, so all are one
+    link apart. A recurrence connects each state with the next: n − 1 links. A convolution of width
+    w connects tokens at most (w − 1) / 2 apart, and farther ones by a stack of ⌈(n − 1) / ((w − 1)
+    / 2)⌉ layers.
+
+    Parameters
+    ----------
+    layer : str
+        "plain_self_attention", "rnn", "gru", "lstm" or "convolution".
+    n : int
+        Tokens. One token alone is 0 links from itself.
+    width : int, optional
+        Of a convolution, odd and at least 3; not for other layers.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If the layer is none of these, `n` isn't a whole number of at least 1, or `width` is missing
+        where it is needed, given where it isn't, even, or too narrow to connect anything.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), table 1. They give
+    O(log n) for convolutions, whose layers then look farther and farther apart (dilation).
+
+    Examples
+    --------
+    >>> longest_path("plain_self_attention", 50), longest_path("gru", 50)
+    (1, 49)
+    >>> longest_path("convolution", 50, width=5)
+    25
+    """
+    recurrent = ("rnn", "gru", "lstm")
+    if layer not in ("plain_self_attention", "convolution", *recurrent):
+        raise ValueError(
+            f"layer must be one of plain_self_attention, rnn, gru, lstm, convolution; got {layer!r}"
+        )
+    check_positive_int("n", n)
+    if layer == "convolution":
+        reach = (_check_width(width) - 1) // 2
+        if reach == 0:
+            raise ValueError("width must be at least 3 for tokens to be connected; got 1")
+        return ceil((n - 1) / reach)
+    if width is not None:
+        raise ValueError(f"width must be left out for {layer}; got {width!r}")
+    return n - 1 if layer in recurrent else min(n - 1, 1)
 
 
 def memory(numbers: int, dtype: str = "float32") -> int:
@@ -192,3 +474,23 @@ def count_flops(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     with FlopCounterMode(display=False) as counter:
         function(*args, **kwargs)
     return int(counter.get_total_flops())
+
+
+def _recurrent_products(n: int, d: int, batch: int, n_gates: int) -> dict[str, Cost]:
+    """Return what a recurrent layer's two products cost, over all tokens and gates."""
+    numbers, weights = n_gates * batch * n * d, n_gates * d * d
+    product = Cost(flops=2 * numbers * d, activations=numbers, parameters=weights)
+    # The tokens' products wait for nothing: all of them are done beside the first state's.
+    return {"input": product, "state": product + Cost(steps=n)}
+
+
+def _check_sizes(**sizes: Any) -> None:
+    for name, size in sizes.items():
+        check_positive_int(name, size)
+
+
+def _check_width(width: Any) -> int:
+    check_positive_int("width", width)
+    if width % 2 == 0:
+        raise ValueError(f"width must be odd, so that a token stands in its middle; got {width}")
+    return int(width)

@@ -1,17 +1,45 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib import accounting
-from course_lib.blocks import attention
+from course_lib.blocks import attention, attention_scores, recurrent
 
 size = st.integers(1, 9)
+GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+CELLS = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}
+
+
+class ElementwiseCounter(TorchDispatchMode):
+    """Counts the numbers that additions, multiplications, tanhs and sigmoids write."""
+
+    COUNTED = ("add", "sub", "rsub", "mul", "tanh", "sigmoid")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in self.COUNTED:
+            self.count += result.numel()
+        return result
+
+
+def recurrent_arguments(kind: str, n: int, d: int, leading: list[int]) -> list[torch.Tensor]:
+    g = GATES[kind]
+    shapes = [(*leading, n, d), *[(*leading, d)] * (1 + (kind == "lstm"))]
+    return [torch.zeros(s) for s in (*shapes, (g * d, d), (g * d, d), (g * d,), (g * d,))]
 
 
 @settings(max_examples=60, deadline=None)
@@ -79,3 +107,200 @@ def test_a_size_that_is_not_a_whole_positive_number_is_named(name: str, bad: obj
 def test_an_unknown_dtype_is_named() -> None:
     with pytest.raises(ValueError, match=r"dtype must be one of .*; got 'int4'"):
         accounting.memory(3, "int4")
+
+
+@given(size, size, st.lists(st.integers(1, 3), max_size=2), st.booleans())
+def test_plain_self_attention_costs_the_flops_that_pytorch_counts(
+    n: int, d: int, leading: list[int], masked: bool
+) -> None:
+    x = torch.zeros(*leading, n, d)
+    mask = torch.ones(n, n, dtype=torch.bool) if masked else None
+    counted = accounting.count_flops(attention_scores.plain_self_attention, x, mask)
+    lines = accounting.plain_self_attention(n, d, batch=prod(leading))
+    assert accounting.total(lines).flops == counted == 4 * prod(leading) * n**2 * d
+    scores, weights = x @ x.mT, attention_scores.plain_self_attention(x)[1]
+    assert lines["scores"].activations == scores.numel()
+    assert lines["softmax"].activations == weights.numel()
+    assert lines["output"].activations == x.numel()
+
+
+@given(st.sampled_from(sorted(GATES)), size, size, st.lists(st.integers(1, 3), min_size=1,
+                                                           max_size=2))  # fmt: skip
+def test_recurrent_layers_cost_what_pytorch_counts_ours_and_its_own(
+    kind: str, n: int, d: int, leading: list[int]
+) -> None:
+    layer, batch = getattr(recurrent, kind), prod(leading)
+    arguments = recurrent_arguments(kind, n, d, leading)
+    cost = accounting.total(getattr(accounting, kind)(n, d, batch))
+    assert cost.flops == accounting.count_flops(layer, *arguments)
+    with ElementwiseCounter() as counter:
+        layer(*arguments)
+    assert cost.elementwise_flops == counter.count
+
+    # A cell of PyTorch's, a token at a time: on a CPU its LSTM is one kernel that it doesn't count.
+    cell = CELLS[kind](d, d)
+    assert cost.flops == n * accounting.count_flops(cell, torch.zeros(batch, d))
+    assert cost.parameters == sum(p.numel() for p in cell.parameters())
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_each_product_of_a_recurrent_layer_costs_what_it_is_counted_at(kind: str) -> None:
+    xs, h, *_, w_x, w_h, b_x, b_h = recurrent_arguments(kind, 5, 4, [3])
+    lines = getattr(accounting, kind)(5, 4, batch=3)
+    assert lines["input"].flops == accounting.count_flops(torch.matmul, xs, w_x.T)
+    assert lines["input"].activations == (xs @ w_x.T).numel()
+    assert lines["state"].flops == 5 * accounting.count_flops(torch.matmul, h, w_h.T)
+    assert lines["state"].activations == 5 * (h @ w_h.T).numel()
+    assert lines["input"].parameters == w_x.numel()
+    assert lines["state"].parameters == w_h.numel()
+    (rest,) = [cost for name, cost in lines.items() if name not in ("input", "state")]
+    assert rest.parameters == b_x.numel() + b_h.numel()
+
+
+@given(size, size, st.integers(0, 3), st.integers(1, 3))
+def test_convolution_costs_the_flops_and_parameters_that_pytorch_counts(
+    n: int, d: int, reach: int, batch: int
+) -> None:
+    width = 2 * reach + 1
+    module = nn.Conv1d(d, d, width, padding=reach)
+    x = torch.zeros(batch, d, n)
+    lines = accounting.convolution(n, d, width, batch)
+    cost = accounting.total(lines)
+    assert cost.flops == accounting.count_flops(module, x)
+    assert cost.parameters == sum(p.numel() for p in module.parameters())
+    assert lines["convolution"].parameters == module.weight.numel()
+    assert lines["convolution"].activations == module(x).numel()
+    assert lines["bias"].elementwise_flops == module(x).numel()
+
+
+@given(size, size)
+def test_recurrent_layers_take_a_step_a_token_and_the_others_as_many_at_any_length(
+    n: int, d: int
+) -> None:
+    for kind in GATES:
+        assert accounting.total(getattr(accounting, kind)(n, d)).steps == n
+    assert accounting.total(accounting.plain_self_attention(n, d)).steps == 3
+    assert accounting.total(accounting.convolution(n, d, 3)).steps == 1
+
+
+class LongestChain(TorchDispatchMode):
+    """Finds how many products of matrices wait for one another, from what is computed of what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depths: dict[int, int] = {}
+        self.kept: list[torch.Tensor] = []  # so that no id is used twice
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        flat = [a for b in args for a in (b if isinstance(b, list | tuple) else [b])]
+        depth = max((self.depths.get(id(a), 0) for a in flat), default=0)
+        depth += func.overloadpacket.__name__ in ("mm", "bmm", "addmm")
+        for out in result if isinstance(result, list | tuple) else [result]:
+            if isinstance(out, torch.Tensor):
+                self.depths[id(out)] = depth
+                self.kept.append(out)
+        return result
+
+    @property
+    def longest(self) -> int:
+        return max(self.depths.values())
+
+
+@given(st.sampled_from(sorted(GATES)), st.integers(1, 6))
+def test_as_many_products_of_a_recurrent_layer_wait_for_one_another_as_it_has_steps(
+    kind: str, n: int
+) -> None:
+    arguments = recurrent_arguments(kind, n, 3, [2])
+    with LongestChain() as chain:
+        getattr(recurrent, kind)(*arguments)
+    assert chain.longest == accounting.total(getattr(accounting, kind)(n, 3)).steps
+
+
+def test_two_products_of_self_attention_wait_for_one_another_with_the_softmax_between() -> None:
+    for n in (1, 4, 9):
+        with LongestChain() as chain:
+            attention_scores.plain_self_attention(torch.zeros(n, 3))
+        assert chain.longest + 1 == accounting.total(accounting.plain_self_attention(n, 3)).steps
+
+
+def test_attention_and_a_plain_recurrent_layer_cost_the_same_where_length_is_width() -> None:
+    def flops(function: Callable[..., dict], n: int) -> int:
+        return accounting.total(function(n, 512)).flops
+
+    assert flops(accounting.plain_self_attention, 512) == flops(accounting.rnn, 512)
+    assert flops(accounting.plain_self_attention, 511) < flops(accounting.rnn, 511)
+    assert flops(accounting.plain_self_attention, 513) > flops(accounting.rnn, 513)
+
+
+def links(graph: torch.Tensor) -> int:
+    """Walk a graph of positions until every pair that is ever connected is; count the rounds."""
+    reached = torch.eye(len(graph), dtype=torch.bool)
+    for rounds in range(len(graph) + 1):
+        further = reached | (graph.float() @ reached.float() > 0)
+        if torch.equal(further, reached):
+            return rounds
+        reached = further
+    raise AssertionError("unreachable")
+
+
+@given(st.integers(1, 12), st.integers(1, 4))
+def test_the_longest_path_is_the_one_that_walking_all_connections_finds(n: int, reach: int) -> None:
+    position = torch.arange(n)
+    distance = position[:, None] - position[None, :]
+    everything = torch.ones(n, n, dtype=torch.bool)
+    assert accounting.longest_path("plain_self_attention", n) == links(everything)
+    for kind in GATES:
+        assert accounting.longest_path(kind, n) == links(distance == 1)
+    window = distance.abs() <= reach
+    assert accounting.longest_path("convolution", n, 2 * reach + 1) == links(window)
+
+
+@given(st.integers(2, 9), st.integers(1, 3))
+def test_a_stack_of_as_many_convolutions_as_the_longest_path_lets_the_ends_meet(
+    n: int, reach: int
+) -> None:
+    def first_feels_last(layers: int) -> bool:
+        x = torch.zeros(1, 1, n, dtype=torch.float64, requires_grad=True)
+        y = x
+        for _ in range(layers):
+            kernel = torch.ones(1, 1, 2 * reach + 1, dtype=torch.float64)
+            y = F.conv1d(y, kernel, padding=reach)
+        y[0, 0, 0].backward()
+        assert x.grad is not None
+        return bool(x.grad[0, 0, -1] != 0)
+
+    needed = accounting.longest_path("convolution", n, 2 * reach + 1)
+    assert first_feels_last(needed)
+    assert needed == 1 or not first_feels_last(needed - 1)
+
+
+@pytest.mark.parametrize("function", ["plain_self_attention", *GATES, "convolution"])
+@pytest.mark.parametrize("bad", [0, -1, 2.0, True, "4", None])
+def test_sizes_of_layers_that_are_not_whole_positive_numbers_are_named(
+    function: str, bad: object
+) -> None:
+    sizes: dict = {"n": 2, "d": 3, "batch": 1}
+    if function == "convolution":
+        sizes["width"] = 3
+    for name in sizes:
+        with pytest.raises(ValueError, match=f"^{name} must be a whole number of at least 1; got"):
+            getattr(accounting, function)(**{**sizes, name: bad})
+
+
+def test_a_width_that_has_no_middle_or_connects_nothing_is_named() -> None:
+    with pytest.raises(ValueError, match="width must be odd, so that a token stands in its middle"):
+        accounting.convolution(5, 4, width=4)
+    for width, message in (
+        (4, "width must be odd"),
+        (1, "width must be at least 3 for tokens to be connected; got 1"),
+        (None, "width must be a whole number of at least 1; got None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            accounting.longest_path("convolution", 5, width)
+    with pytest.raises(ValueError, match="width must be left out for gru; got 3"):
+        accounting.longest_path("gru", 5, 3)
+    with pytest.raises(ValueError, match="n must be a whole number of at least 1; got 0"):
+        accounting.longest_path("rnn", 0)
+    with pytest.raises(ValueError, match=r"layer must be one of .*; got 'transformer'"):
+        accounting.longest_path("transformer", 5)
