@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import attention
+from benchmarks import attention, recurrent
 from benchmarks.timing import compare
 
 
@@ -19,6 +19,17 @@ def test_the_benchmark_of_attention_times_all_three_at_each_length(
         assert len(result) == 3
         assert min(result.values()) > 0
     assert capsys.readouterr().out.count("course_lib.blocks") == 2
+
+
+def test_the_benchmark_of_recurrence_times_all_four_at_each_length(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    results = recurrent.main(lengths=(2, 3), d=2, seconds=0.0)
+    assert list(results) == ["n = 2", "n = 3"]
+    for result in results.values():
+        assert len(result) == 4
+        assert min(result.values()) > 0
+    assert capsys.readouterr().out.count("torch.nn.GRU") == 2
 
 
 def test_rivals_are_called_in_turns() -> None:
