@@ -143,7 +143,7 @@ h_t the next word is predicted: “sleep”.
     parts = [  # the decoder's state above; it goes to the scores and, along the right, to the end
         _box(8, 8, 344, 42, _ORANGE),
         _text(18, 34, f"{_bold('state')} {h_t}"),
-        _text(90, 34, f"after “{escape(said)}”", size=13.5),
+        _text(96, 34, f"after “{escape(said)}”", size=13.5),
         _path("M338 50 V362 H250", _ORANGE),
         _arrow(258, 362, 250, 362, _ORANGE),
     ]
@@ -171,7 +171,7 @@ h_t the next word is predicted: “sleep”.
     parts += [
         _box(8, 284, 320, 42, _GREEN),
         _text(18, 310, f"{_bold('context')} {c_t}"),
-        _text(318, 310, "weighted mean of the states", size=13.5, anchor="end"),
+        _text(318, 310, "weighted mean of states", size=13.5, anchor="end"),
         _arrow(130, 326, 130, 340, _GREEN),
         _box(8, 342, 240, 42, None),
         _text(18, 368, _bold("next word")),
@@ -244,7 +244,7 @@ def alignment_heatmap(weights: ArrayLike, target: Sequence[str], source: Sequenc
         axes.set_xticks(range(len(columns)), columns, rotation=90 if crowded else 0)
         axes.set_yticks(range(len(rows)), rows)
         axes.set_xlabel("source, read by the encoder")
-        axes.set_ylabel("target, as it was written")
+        axes.set_ylabel("target, as written")
     looks = []
     for word, row in zip(rows, table, strict=True):
         best = [j for j in np.argsort(-row, kind="stable") if row[j] >= 0.2] or [int(row.argmax())]
