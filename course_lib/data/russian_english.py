@@ -612,7 +612,7 @@ def _phrase(
     return _Phrase(noun, number, adjective, None, owner, own)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fitting(noun: _Noun, case: str, number: str) -> tuple[_Adjective, ...]:
     """Return the adjectives of a noun that the corpus has in a case and number.
 
