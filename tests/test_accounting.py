@@ -155,6 +155,9 @@ def test_each_product_of_a_recurrent_layer_costs_what_it_is_counted_at(kind: str
     assert lines["state"].parameters == w_h.numel()
     (rest,) = [cost for name, cost in lines.items() if name not in ("input", "state")]
     assert rest.parameters == b_x.numel() + b_h.numel()
+    # h of a plain layer; r, z, n and h of a GRU; i, f, g, o, c and h of an LSTM
+    written = {"rnn": 1, "gru": 4, "lstm": 6}[kind]
+    assert rest.activations == written * 5 * h.numel()
 
 
 @given(size, size, st.integers(0, 3), st.integers(1, 3))

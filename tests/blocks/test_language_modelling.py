@@ -90,6 +90,20 @@ def test_sampling_equals_its_twin_id_by_id(
     assert np.array_equal(ours.numpy(), theirs)
 
 
+def test_rounding_decides_no_draw_a_hair_beside_a_boundary_in_single_precision() -> None:
+    rng = np.random.default_rng(0)
+    row = rng.standard_normal(5000).astype(np.float32)
+    p = np.exp(row.astype(np.float64))
+    ids = rng.integers(0, 4999, 100)
+    boundaries = (p.cumsum() / p.sum())[ids]  # where token i ends and i + 1 begins
+    logits = np.tile(row, (100, 1))
+    for shift, expected in ((-1e-10, ids), (1e-10, ids + 1)):
+        uniforms = boundaries + shift
+        ours = torch_half.sample(torch.tensor(logits), torch.tensor(uniforms))
+        assert np.array_equal(ours.numpy(), expected)
+        assert np.array_equal(numpy_half.sample(logits, uniforms), expected)
+
+
 def test_one_row_is_drawn_from_by_a_plain_number() -> None:
     logits = np.log([0.2, 0.5, 0.3])
     for u in (0.0, 0.1, 0.3, 0.65, 0.8, 0.999):
