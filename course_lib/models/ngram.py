@@ -21,8 +21,8 @@ SMOOTHINGS = ("add-k", "backoff", "kneser-ney")
 
 
 def windows(
-    sequences: Iterable[Ids], context: int, start: int = BOS
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    sequences: Iterable[Sequence[int]], context: int, start: int = BOS
+) -> tuple[NDArray, NDArray]:
     """Return every token of some sequences, and before it the tokens that a model may look at.
 
     Parameters
@@ -53,9 +53,12 @@ def windows(
     [5, 6, 2]
     """
     check_at_least("context", context, 0)
-    padded = [[start] * context + [int(x) for x in sequence] for sequence in sequences]
-    rows = [row[t : t + context] for row in padded for t in range(len(row) - context)]
-    targets = [token for row in padded for token in row[context:]]
+    rows, targets = [], []
+    for sequence in sequences:
+        padded = [start] * context + [int(token) for token in sequence]
+        for t in range(context, len(padded)):
+            rows.append(padded[t - context : t])
+            targets.append(padded[t])
     contexts = np.array(rows, dtype=np.int64).reshape(len(targets), context)
     return contexts, np.array(targets, dtype=np.int64)
 
@@ -209,7 +212,7 @@ class NGram:
         ValueError
             If there is no token, one that isn't below `vocab_size`, or the model isn't fitted.
         """
-        contexts, targets = windows([ids], self.order - 1)
+        contexts, targets = windows([list(ids)], self.order - 1)
         self._check_ids("ids", targets)
         rows = [self.log_probabilities(c)[t] for c, t in zip(contexts, targets, strict=True)]
         return np.array(rows)
