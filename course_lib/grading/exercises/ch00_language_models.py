@@ -66,7 +66,16 @@ def _at(values: NDArray, ids: NDArray) -> NDArray:
 
 
 #: What people add to a probability so that its logarithm isn't −∞.
-_EPSILONS = {"10⁻⁷": 1e-7, "10⁻⁸": 1e-8, "10⁻⁹": 1e-9, "10⁻¹⁰": 1e-10, "10⁻¹²": 1e-12}
+_EPSILONS = {
+    "10⁻⁶": 1e-6,
+    "10⁻⁷": 1e-7,
+    "10⁻⁸": 1e-8,
+    "10⁻⁹": 1e-9,
+    "10⁻¹⁰": 1e-10,
+    "10⁻¹²": 1e-12,
+    "10⁻¹⁵": 1e-15,
+    "the smallest step from 1, 2.2 · 10⁻¹⁶,": 2.0**-52,
+}
 
 
 def _each_epsilon(build: Callable[[float], Any]) -> list[tuple[str, Any]]:
@@ -180,6 +189,15 @@ _CHAIN_WRONG = [
         "and multiplication have to come so that nothing tiny is ever formed?",
     ),
     Misconception(
+        name="the logarithm of the product, from `math`",
+        wrong=lambda conditionals, tokens: log(
+            np.prod(conditionals[np.arange(len(tokens)), tokens])
+        ),
+        hint="Right as long as the product is a number above 0. That of 800 probabilities is too "
+        "small for a float and becomes 0, which has no logarithm. → In which order do logarithm "
+        "and multiplication have to come so that nothing tiny is ever formed?",
+    ),
+    Misconception(
         name="a product that starts at 0",
         wrong=_chain(lambda p: _log(0.0 * np.prod(p))),
         hint="The running product starts at 0 and stays there, and the logarithm of 0 is −∞. → "
@@ -202,6 +220,18 @@ _CHAIN_WRONG = [
         wrong=_chain(lambda p: np.log(np.sum(p))),
         hint="You take the logarithm of the sum of the probabilities, but what becomes a sum is "
         "the logarithm of a product. → Which comes first here, the logarithm or the sum?",
+    ),
+    Misconception(
+        name="the logarithm of the mean probability",
+        wrong=_chain(lambda p: np.log(p.mean())),
+        hint="You average the probabilities and take the logarithm of that. → The chain rule "
+        "multiplies probabilities; what does its logarithm do with their logarithms?",
+    ),
+    Misconception(
+        name="the logarithms multiplied",
+        wrong=_chain(lambda p: np.log(p).prod()),
+        hint="You multiply the logarithms, as if they were probabilities still. → What does the "
+        "logarithm turn a product into?",
     ),
     Misconception(
         name="the sign turned",
@@ -278,6 +308,27 @@ _CHAIN_WRONG = [
         hint="`conditionals[tokens]` picks whole rows, and by token where rows are positions; all "
         "their logarithms are then added up. → Which two indices together name one number, one "
         "for each t?",
+    ),
+    Misconception(
+        name="whole rows picked by token, one sum a column",
+        wrong=lambda conditionals, tokens: _log(conditionals[tokens]).sum(axis=0),
+        hint="`conditionals[t]` with a token for t picks a whole row, and rows are positions: "
+        "where there is no such row it's an IndexError. → Which two indices together name one "
+        "number, the position's and the token's?",
+    ),
+    Misconception(
+        name="whole rows picked by token and multiplied",
+        wrong=lambda conditionals, tokens: _log(conditionals[tokens].prod(axis=0)),
+        hint="`conditionals[t]` with a token for t picks a whole row, and rows are positions: "
+        "where there is no such row it's an IndexError. (A product of 800 numbers is 0 to a "
+        "float, too.) → Which two indices together name one number, the position's and the "
+        "token's?",
+    ),
+    Misconception(
+        name="the first row for every position",
+        wrong=lambda conditionals, tokens: _log(conditionals[0, tokens]).sum(),
+        hint="You read all tokens' probabilities from the first row, as `np.take` without an axis "
+        "does. → Which row is the distribution of token t?",
     ),
     Misconception(
         name="every position with every token",
@@ -456,6 +507,13 @@ _LOG_SOFTMAX_CASES = [
 ]
 
 
+def _softmax_shifted_at_once(x: NDArray, axis: int = -1) -> NDArray:
+    """Compute softmax with the maximum of the whole array subtracted."""
+    with np.errstate(all="ignore"):
+        e = np.exp(x - x.max())
+        return np.asarray(e / e.sum(axis=axis, keepdims=True))
+
+
 def _log_of(softmax: Callable[[NDArray, int], NDArray]) -> Callable[..., NDArray]:
     def wrong(x: NDArray, axis: int = -1) -> NDArray:
         return np.asarray(_log(softmax(x, axis)))
@@ -529,6 +587,48 @@ _LOG_SOFTMAX_WRONG = [
         hint="Right on paper. e to the power of 2000 is more than a float holds, and of −3000 "
         "it's 0, so that you end at ∞/∞ or at log 0. → What is the logarithm of the fraction, "
         "written as a difference, before any exponential is taken?",
+    ),
+    Misconception(
+        name="the logarithm of a softmax with one maximum for all rows",
+        wrong=_log_of(_softmax_shifted_at_once),
+        hint="You shift all rows by the largest score of the whole array. In a row that lies far "
+        "below it all exponentials are 0, and 0/0 is NaN. → Whose maximum does each row need?",
+    ),
+    Misconception(
+        name="NaN and ∞ swept away before the logarithm",
+        wrong=_log_of(lambda x, axis: np.nan_to_num(_naive_softmax(x, axis))),
+        hint="Where scores are large your exponentials overflow and give NaN; with 0 in its place "
+        "the logarithm is −∞, for the very scores that should have most. → What has to happen "
+        "before the exponential so that there's no NaN to replace?",
+    ),
+    Misconception(
+        name="0 in place of −∞",
+        wrong=_log_softmax_wrong(
+            lambda x, axis: np.where(_softmax(x, axis) > 0, np.log(_softmax(x, axis)), 0.0)
+        ),
+        hint="Where a probability was rounded to 0 you return 0 for its logarithm, which stands "
+        "for a probability of 1. → Can you write log(e^a / S) so that nothing that is 0 ever "
+        "reaches the logarithm?",
+    ),
+    Misconception(
+        name="the most negative float in place of −∞",
+        wrong=_log_softmax_wrong(lambda x, axis: np.nan_to_num(np.log(_softmax(x, axis)))),
+        hint="Where a probability was rounded to 0 you replace −∞ by a float, but which one isn't "
+        "known any more. → Can you write log(e^a / S) so that nothing that is 0 ever reaches the "
+        "logarithm?",
+    ),
+    Misconception(
+        name="10⁻³⁰⁰ in place of 0",
+        wrong=_log_of(lambda x, axis: np.maximum(_softmax(x, axis), 1e-300)),
+        hint="Where a probability was rounded to 0 you put 10⁻³⁰⁰ in its place, so that "
+        "everything less probable gets the same logarithm. → Can you write log(e^a / S) so that "
+        "nothing that is 0 ever reaches the logarithm?",
+    ),
+    Misconception(
+        name="scores clipped to ±500",
+        wrong=_log_of(lambda x, axis: _softmax(np.clip(x, -500.0, 500.0), axis)),
+        hint="You cut scores off at ±500: those beyond become equal, and so do their "
+        "probabilities. → Which change leaves all differences between scores as they are?",
     ),
     Misconception(
         name="the logarithm of a stable softmax",
@@ -611,6 +711,12 @@ _LOG_SOFTMAX_WRONG = [
         name="divided in place of subtracted",
         wrong=_log_softmax_wrong(lambda x, axis: x / (_peak(x, axis) + _log_sum(x, axis))),
         hint="You divide the score by log Σ eˣ. → What does the logarithm turn a division into?",
+    ),
+    Misconception(
+        name="shifted, then divided in place of subtracted",
+        wrong=_log_softmax_wrong(lambda x, axis: (x - _peak(x, axis)) / _log_sum(x, axis)),
+        hint="You divide the shifted score by the logarithm of the sum. → What does the logarithm "
+        "turn a division into?",
     ),
     Misconception(
         name="the logarithm of the scores",
@@ -703,6 +809,19 @@ _LOG_SOFTMAX_WRONG = [
         hint="One maximum and one sum for the whole array: e to the power of your result sums to "
         "1 over all rows together. → What do `max()` and `sum()` run over when they aren't told "
         "an axis?",
+    ),
+    Misconception(
+        name="the logarithm of a softmax over everything",
+        wrong=_log_of(lambda x, axis: np.exp(x - x.max()) / np.exp(x - x.max()).sum()),
+        hint="One maximum and one sum for the whole array, so that all your probabilities "
+        "together sum to 1; and those too small for a float end at −∞. → What do `max()` and "
+        "`sum()` run over when they aren't told an axis?",
+    ),
+    Misconception(
+        name="written for one row, with `math`",
+        wrong=_log_softmax_wrong(lambda x, axis: x - log(sum(exp(score) for score in x))),
+        hint="Functions of `math` take one number, and a row of an array with several rows isn't "
+        "one. → Which functions of numpy work on whole arrays, along an axis?",
     ),
     Misconception(
         name="the sum has lost its axis, no maximum subtracted",
@@ -842,7 +961,7 @@ def _loss_padded_by_0(seed: int) -> dict[str, Any]:
 _LOSS_CASES = [
     Case(
         name="one token",
-        inputs={"logits": np.array([[1.0, 0.0, 2.0]]), "targets": np.array([0])},
+        inputs={"logits": np.array([[1.0, 0.0, 2.0]]), "targets": np.array([1])},
         shows="the loss is −log p of the right one",
     ),
     Case(
@@ -854,21 +973,6 @@ _LOSS_CASES = [
         name="5 tokens of a vocabulary of 4",
         inputs=_loss_inputs((5,), 4),
         shows="the mean over the tokens",
-    ),
-    Case(
-        name="a batch of 2 sequences of 3 tokens",
-        inputs=_loss_inputs((2, 3), 4),
-        shows="any number of axes in front",
-    ),
-    Case(
-        name="a batch with padding",
-        inputs=_loss_padded,
-        shows="the mean over the real tokens of all sequences together",
-    ),
-    Case(
-        name="padding marked by 0",
-        inputs=_loss_padded_by_0,
-        shows="`ignore_index` says which target doesn't count",
     ),
     Case(
         name="logits in the thousands",
@@ -886,6 +990,21 @@ _LOSS_CASES = [
         },
         shows="a confident mistake costs 1000 nats, not ∞",
     ),
+    Case(
+        name="a batch of 2 sequences of 3 tokens",
+        inputs=_loss_inputs((2, 3), 4),
+        shows="any number of axes in front",
+    ),
+    Case(
+        name="a batch with padding",
+        inputs=_loss_padded,
+        shows="the mean over the real tokens of all sequences together",
+    ),
+    Case(
+        name="padding marked by 0",
+        inputs=_loss_padded_by_0,
+        shows="`ignore_index` says which target doesn't count",
+    ),
 ]
 
 
@@ -894,6 +1013,7 @@ def _loss(
     log_p: Callable[[NDArray], NDArray] = _log_softmax,
     kept: Callable[[NDArray, int], NDArray] = lambda targets, ignore: targets != ignore,
     reduce: Callable[[NDArray, NDArray], Any] = lambda losses, kept: losses[kept].mean(),
+    divide: bool = False,
 ) -> Callable[..., Any]:
     """Return cross-entropy with one step replaced; losses are 0 where a position isn't kept."""
 
@@ -902,7 +1022,7 @@ def _loss(
             real = kept(targets, ignore_index)
             ids = np.where((targets >= 0) & (targets < logits.shape[-1]), targets, 0)
             losses = np.where(real, -_at(log_p(logits), ids), 0.0)
-            return reduce(losses, real)
+            return reduce(losses, real) / ((targets != ignore_index).sum() if divide else 1)
 
     return wrong
 
@@ -925,6 +1045,27 @@ def _loss_padding_not_known(logits: NDArray, targets: NDArray, ignore_index: int
 def _loss_first_attempt(logits: NDArray, targets: NDArray, ignore_index: int = -100) -> Any:
     """One sequence, no padding, no shift."""
     return -_log(_naive_softmax(logits)[np.arange(len(targets)), targets]).mean()
+
+
+def _loss_loop(logits: NDArray, targets: NDArray, ignore_index: int = -100) -> Any:
+    losses = []
+    for i in range(len(targets)):
+        if targets[i] != ignore_index:
+            losses.append(-_log_softmax(logits[i])[targets[i]])
+    return np.mean(losses)
+
+
+def _loss_two_loops(logits: NDArray, targets: NDArray, ignore_index: int = -100) -> Any:
+    losses = []
+    for i in range(targets.shape[0]):
+        for j in range(targets.shape[1]):
+            if targets[i, j] != ignore_index:
+                losses.append(-_log_softmax(logits[i, j])[targets[i, j]])
+    return np.mean(losses)
+
+
+def _loss_rows(log_p: Callable[[NDArray], NDArray]) -> Callable[..., Any]:
+    return lambda logits, targets, ignore_index=-100: -log_p(logits)[targets].mean()
 
 
 def _loss_pairs(logits: NDArray, targets: NDArray, ignore_index: int = -100) -> Any:
@@ -986,6 +1127,23 @@ _LOSS_WRONG = [
         wrong=_loss(kept=_everything),
         hint="Positions of padding are in your mean, as if token 0 had come there. → Which "
         "positions does `targets != ignore_index` select, and where do you use that?",
+    ),
+    Misconception(
+        name="padding counted as token 0, divided by the number of real tokens",
+        wrong=_loss(
+            kept=_everything,
+            reduce=lambda losses, kept: losses.sum(),
+            divide=True,
+        ),
+        hint="You divide by the number of real tokens, but the sum above it holds the positions "
+        "of padding too, as if token 0 had come there. → In which line does a position of padding "
+        "still cost something?",
+    ),
+    Misconception(
+        name="NaN for padding",
+        wrong=_loss(reduce=lambda losses, kept: np.where(kept, losses, np.nan).mean()),
+        hint="You mark padding by NaN, and a mean that meets one NaN is NaN. → How can these "
+        "positions be left out before the mean is taken?",
     ),
     Misconception(
         name="divided by the padded length",
@@ -1063,6 +1221,34 @@ _LOSS_WRONG = [
         "last axis (`np.take_along_axis`)?",
     ),
     Misconception(
+        name="a loop along one axis",
+        wrong=_loss_loop,
+        hint="Your loop takes one axis in front for granted. In a batch `targets[i]` is a row of "
+        "several targets, which can't be compared with one number. → How can all axes in front be "
+        "made one before the loop (`reshape`), or the lookup follow the last axis "
+        "(`np.take_along_axis`)?",
+    ),
+    Misconception(
+        name="loops along two axes",
+        wrong=_loss_two_loops,
+        hint="Your loops take two axes in front for granted, a batch and its positions. Some "
+        "cases have only one. → How can all axes in front be made one before the loop (`reshape`)?",
+    ),
+    Misconception(
+        name="rows picked by the targets",
+        wrong=_loss_rows(_log_softmax),
+        hint="`log_p[targets]` picks whole rows, and the rows are positions: their mean runs over "
+        "all tokens of the vocabulary. → Which axis do the targets index, and what has to stand "
+        "on the other?",
+    ),
+    Misconception(
+        name="rows picked by the targets, no maximum subtracted",
+        wrong=_loss_rows(lambda logits: _log(_naive_softmax(logits))),
+        hint="`p[targets]` picks whole rows, and the rows are positions: the mean runs over all "
+        "tokens of the vocabulary. (Large logits can wait.) → Which axis do the targets index, "
+        "and what has to stand on the other?",
+    ),
+    Misconception(
         name="every position with every target",
         wrong=_loss_pairs,
         hint="Your index pairs every position with the targets of all positions, and the mean "
@@ -1130,8 +1316,9 @@ _LOSS_WRONG = [
     Misconception(
         name="no maximum subtracted",
         wrong=_loss(log_p=lambda logits: _log(_naive_softmax(logits))),
-        hint="e to the power of 2000 is more than a float holds, and of −3000 it's 0. The formula "
-        "is right; the numbers on the way aren't. → Which function from above gives "
+        hint="With large logits your exponentials are ∞, or all of a row's are 0 (as when the "
+        "maximum of the whole array is taken from a row that lies far below it). The formula is "
+        "right; the numbers on the way aren't. → Which function from above gives "
         "log-probabilities without forming such numbers?",
     ),
     Misconception(
@@ -1477,6 +1664,25 @@ _PERPLEXITY_WRONG = [
         "batches. → By the number of what should it be divided?",
     ),
     Misconception(
+        name="the product first, then its root",
+        wrong=_perplexed(lambda losses, n: np.exp((losses * n).sum()) ** (1 / n.sum())),
+        hint="Right on paper, and for short tests. One over the probability of thousands of "
+        "tokens is more than a float holds, so there is no root to take any more. → What do the "
+        "logarithms, which you are given, add up to, and when can you divide?",
+    ),
+    Misconception(
+        name="divided after the exponential",
+        wrong=_perplexed(lambda losses, n: np.exp((losses * n).sum()) / n.sum()),
+        hint="You divide by the number of tokens after the exponential, where a root would be "
+        "due. → Which comes first, the division or the exponential?",
+    ),
+    Misconception(
+        name="the perplexities added, divided by the number of tokens",
+        wrong=_perplexed(lambda losses, n: np.exp(losses).sum() / n.sum()),
+        hint="You add the batches' perplexities and divide by the number of tokens. → What do all "
+        "tokens cost together, in nats, and which comes last?",
+    ),
+    Misconception(
         name="losses taken for sums",
         wrong=_perplexed(lambda losses, n: np.exp(losses.sum() / n.sum())),
         hint="You divide the sum of the losses by the number of tokens, as if each loss were a "
@@ -1655,18 +1861,23 @@ def _draws(
 
 
 def _draws_thousands(seed: int) -> dict[str, Any]:
-    given = _draws((6,), 4)(seed)
-    return {**given, "logits": given["logits"] + np.array([[3000.0], [-3000.0]] * 3)}
+    """Draw rows of which those far below 0 give neither the first nor the last token."""
+    while True:
+        given = _draws((6,), 4)(seed)
+        ids = _count(_softmax(given["logits"]).cumsum(axis=-1), given["uniforms"])
+        if set(ids[1::2].tolist()) == {1, 2}:
+            return {**given, "logits": given["logits"] + np.array([[3000.0], [-3000.0]] * 3)}
+        seed += 1
 
 
 _SAMPLE_CASES = [
     Case(
-        name="4 draws from the probabilities ¼ and ¾",
+        name="3 rows of 3 logits",
         inputs={
-            "logits": np.array([[0.0, 1.0986122886681098]] * 4),
-            "uniforms": np.array([0.1, 0.2, 0.3, 0.9]),
+            "logits": np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
+            "uniforms": np.array([0.9, 0.7, 0.1]),
         },
-        shows="a uniform number below ¼ gives token 0",
+        shows="each uniform number falls on one token's piece",
     ),
     Case(
         name="30 rows of 5 logits",
@@ -1675,11 +1886,6 @@ _SAMPLE_CASES = [
     ),
     Case(name="temperature ½", inputs=_draws((30,), 5, 0.5), shows="sharper"),
     Case(name="temperature 3", inputs=_draws((30,), 5, 3.0), shows="flatter"),
-    Case(
-        name="4 × 3 rows, temperature 2",
-        inputs=_draws((4, 3), 6, 2.0),
-        shows="any number of axes in front",
-    ),
     Case(
         name="u = 0 and a first token that can't come",
         inputs={"logits": np.array([[-np.inf, 0.5, 1.0]]), "uniforms": np.array([0.0])},
@@ -1691,6 +1897,11 @@ _SAMPLE_CASES = [
         shows="the last token, although seven sevenths add up to a little less than 1",
     ),
     Case(name="logits in the thousands", inputs=_draws_thousands, shows="no overflow"),
+    Case(
+        name="4 × 3 rows, temperature 2",
+        inputs=_draws((4, 3), 6, 2.0),
+        shows="any number of axes in front",
+    ),
 ]
 
 
@@ -1771,6 +1982,30 @@ def _sample_rows(cdf: NDArray, u: NDArray) -> Any:
     return np.array([int((row <= x).sum()) for row, x in zip(cdf, u, strict=True)])
 
 
+def _sample_append(cdf: NDArray, u: NDArray, *, reached: bool = False) -> Any:
+    """Walk along each row and append the first id that fits, if there is one."""
+    ids = []
+    for row, x in zip(cdf, u, strict=True):
+        for i in range(len(row)):
+            if x < row[i] or (reached and x == row[i]):
+                ids.append(i)
+                break
+    return np.array(ids)
+
+
+def _sample_no_break(cdf: NDArray, u: NDArray) -> Any:
+    """Walk along each row and append every id that fits."""
+    return np.array([i for row, x in zip(cdf, u, strict=True) for i in np.flatnonzero(row > x)])
+
+
+_FLAT_COMPARISONS: dict[str, Callable[[NDArray, NDArray], Any]] = {
+    "counted": lambda c, u: (c <= u).sum(axis=-1),
+    "counted without equals": lambda c, u: (c < u).sum(axis=-1),
+    "the first above": lambda c, u: (c > u).argmax(axis=-1),
+    "the first reached": lambda c, u: (c >= u).argmax(axis=-1),
+}
+
+
 def _sample_last_row_wins(cdf: NDArray, u: NDArray) -> Any:
     return _kept_in(_count(cdf, u), cdf) * 0 + _kept_in(_count(cdf[-1:], u[-1:]), cdf)[-1]
 
@@ -1787,7 +2022,8 @@ _SAMPLE_WRONG = [
         name="the temperature left out",
         wrong=_sampled(p=lambda x, t: _softmax(x)),
         hint="Right at temperature 1, and the same at any other: `temperature` makes no "
-        "difference to your function. → Where does it stand in softmax(logits / temperature)?",
+        "difference to your function. (Dividing probabilities by it and normalising again undoes "
+        "it.) → Where does it stand in softmax(logits / temperature)?",
     ),
     Misconception(
         name="the probabilities divided by the temperature",
@@ -1806,6 +2042,13 @@ _SAMPLE_WRONG = [
         wrong=_sampled(p=lambda x, t: _softmax(x) ** (1 / t)),
         hint="p to the power of 1/t is a good way, but these powers don't sum to 1 unless t is 1. "
         "→ What has to be done to them before they can share out the interval from 0 to 1?",
+    ),
+    Misconception(
+        name="powers that aren't normalised, an id beyond the vocabulary",
+        wrong=_sampled(p=lambda x, t: _softmax(x) ** (1 / t), pick=_count),
+        hint="Dividing log-probabilities by t makes p to the power of 1/t: a good way, but these "
+        "powers don't sum to 1 unless t is 1. → What has to be done to them before they can share "
+        "out the interval from 0 to 1?",
     ),
     Misconception(
         name="softmax twice",
@@ -1854,6 +2097,39 @@ _SAMPLE_WRONG = [
         wrong=_sampled(pick=lambda c, u: np.maximum(_count(c, u) - 1, 0)),
         hint="Your ids are one too low, as if the heights began with a 0 in front. → Which id has "
         "a uniform number that lies above one height and below all others?",
+    ),
+    Misconception(
+        name="the number of heights above",
+        wrong=_sampled(pick=lambda c, u: (c > u[..., None]).sum(axis=-1)),
+        hint="You count the heights above the uniform number: |V| for token 0, and fewer for "
+        "later ones. → For token 2, how many heights lie at or below the uniform number?",
+    ),
+    Misconception(
+        name="the number of heights above, kept in the vocabulary",
+        wrong=_sampled(pick=lambda c, u: _kept_in((c > u[..., None]).sum(axis=-1), c)),
+        hint="You count the heights above the uniform number, and cut off what exceeds the "
+        "vocabulary: late tokens get small ids. → For token 2, how many heights lie at or below "
+        "the uniform number?",
+    ),
+    Misconception(
+        name="every token from there on",
+        wrong=_sampled(pick=_sample_no_break),
+        hint="Your list holds more ids than there are rows: the walk along a row goes on after "
+        "the token is found. → What should end the inner loop?",
+    ),
+    Misconception(
+        name="no id where none is found",
+        wrong=_sampled(pick=_sample_append),
+        hint="Rounding left the last height a little below 1, the uniform number fell above it, "
+        "and your walk along the row found nothing to append. → If no height before the last one "
+        "exceeds the number, which token must it be?",
+    ),
+    Misconception(
+        name="no id where none is found, the height reached, not exceeded",
+        wrong=_sampled(pick=lambda c, u: _sample_append(c, u, reached=True)),
+        hint="Two edges need care. u = 0 must not give a token of probability 0; and where "
+        "rounding left the last height below u, your walk finds nothing. → For u = 0, should a "
+        "height that equals u end the walk (`<=`) or not (`<`)?",
     ),
     Misconception(
         name="the height reached, not exceeded",
@@ -2006,6 +2282,16 @@ _SAMPLE_WRONG = [
         "nothing but False is 0, and logits in the thousands overflow. → For u = 0, should a "
         "height that equals u be taken (`>=`) or passed (`>`)?",
     ),
+    *(
+        Misconception(
+            name=f"uniform numbers set against the tokens, {name}",
+            wrong=_sampled(pick=pick),
+            hint="Comparing heights (…, |V|) with uniform numbers (…) sets the last axis of each "
+            "against the other: tokens against rows. → What shape do the uniform numbers need so "
+            "that each is compared with all heights of its own row?",
+        )
+        for name, pick in _FLAT_COMPARISONS.items()
+    ),
     Misconception(
         name="searchsorted on several rows",
         wrong=_sampled(pick=_sample_searchsorted),
@@ -2016,8 +2302,9 @@ _SAMPLE_WRONG = [
     Misconception(
         name="the first row's heights for all",
         wrong=_sampled(pick=_sample_one_row),
-        hint="All uniform numbers are looked up in the heights of the first row. → Which row "
-        "belongs to which uniform number?",
+        hint="All uniform numbers are looked up in the heights of the first row, or in one long "
+        "row of all heights (`cumsum` without an axis). → Which row belongs to which uniform "
+        "number?",
     ),
     Misconception(
         name="the last row's token for all",
@@ -2429,6 +2716,13 @@ _BITS_WRONG = [
         "your steps is one too many?",
     ),
     Misconception(
+        name="2 to the power of nats a byte",
+        wrong=_bits(cost=lambda lp: -lp.sum(), join=lambda cost, size: 2 ** (cost / size)),
+        hint="You raise 2 to the power of the nats a byte. Bits are themselves a logarithm, with "
+        "base 2: no power is taken. → By what is a natural logarithm divided to get one with base "
+        "2?",
+    ),
+    Misconception(
         name="the perplexity of a token by its bytes",
         wrong=_bits(cost=lambda lp: np.exp(-lp.mean())),
         hint="You divide a perplexity by a number of bytes. Costs add up and may be divided; "
@@ -2630,17 +2924,34 @@ def _best_at_each_place(first: NDArray, tables: NDArray) -> _Sequence:
     return np.array(tokens), _log_of_path(first, tables, tokens)
 
 
+def _best_marginals(first: NDArray, tables: NDArray) -> _Sequence:
+    """Take the same tokens, and the last one's own probability for that of the sequence."""
+    p = first
+    for table in tables:
+        p = p @ table
+    return _best_at_each_place(first, tables)[0], np.log(p.max())
+
+
+def _best_greedy_starts(first: NDArray, tables: NDArray) -> _Sequence:
+    begun = [np.where(np.arange(len(first)) == i, first, 0.0) for i in range(len(first))]
+    return max((_best_greedy(p, tables) for p in begun), key=lambda found: found[1])
+
+
 def _best_two_kept(first: NDArray, tables: NDArray) -> _Sequence:
-    """Keep the two best beginnings at every step: a beam of width 2."""
+    return _best_kept(first, tables, 2)
+
+
+def _best_kept(first: NDArray, tables: NDArray, width: int) -> _Sequence:
+    """Keep the best beginnings at every step: a beam."""
     beam = [([i], _log(p)) for i, p in enumerate(first)]
-    beam = sorted(beam, key=lambda x: -x[1])[:2]
+    beam = sorted(beam, key=lambda x: -x[1])[:width]
     for table in tables:
         beam = [
             ([*tokens, j], score + _log(table[tokens[-1], j]))
             for tokens, score in beam
             for j in range(len(first))
         ]
-        beam = sorted(beam, key=lambda x: -x[1])[:2]
+        beam = sorted(beam, key=lambda x: -x[1])[:width]
     return np.array(beam[0][0]), beam[0][1]
 
 
@@ -2694,6 +3005,19 @@ def _best_pointers_forward(first: NDArray, tables: NDArray) -> _Sequence:
     return np.array([*tokens, int(score.argmax())]), score.max()
 
 
+def _best_forward_walk(first: NDArray, tables: NDArray) -> _Sequence:
+    """Begin with the best last token, and follow what was noted from the first step on."""
+    score, backs = _log(first), []
+    for table in tables:
+        paths = score[:, None] + _log(table)
+        backs.append(paths.argmax(axis=0))
+        score = paths.max(axis=0)
+    tokens = [int(score.argmax())]
+    for back in backs:
+        tokens.append(int(back[tokens[-1]]))
+    return np.array(tokens), score.max()
+
+
 def _best_pairs(first: NDArray, tables: NDArray) -> _Sequence:
     """Take the best pair of every table, whether or not it goes on where the last one ended."""
     tokens = [int(first.argmax())]
@@ -2737,6 +3061,13 @@ _BEST_WRONG = [
         "→ Can a sequence that begins with a less likely token be the best?",
     ),
     Misconception(
+        name="greedy from every first token",
+        wrong=_best_greedy_starts,
+        hint="You try every first token and go on greedily from there: what was wrong with the "
+        "first step is still wrong with the second. → Of all beginnings that end in the same "
+        "token, which one alone can be part of the best sequence?",
+    ),
+    Misconception(
         name="the likeliest token at every position by itself",
         wrong=_best_at_each_place,
         hint="You add up over all beginnings and take the likeliest token of each position by "
@@ -2744,9 +3075,23 @@ _BEST_WRONG = [
         "up all the ways into it, or keep the best?",
     ),
     Misconception(
+        name="the likeliest token at every position, and the last one's probability",
+        wrong=_best_marginals,
+        hint="You add up over all beginnings, and take the likeliest token of each position by "
+        "itself. Tokens chosen so need not follow each other well. → Should a token's score add "
+        "up all the ways into it, or keep the best?",
+    ),
+    Misconception(
         name="the two best beginnings kept",
         wrong=_best_two_kept,
         hint="You keep the two best beginnings at every step: a beam search of width 2, which "
+        "finds better sequences than a greedy one and can still lose the best. → Of all "
+        "beginnings that end in the same token, which one alone can be part of the best sequence?",
+    ),
+    Misconception(
+        name="the three best beginnings kept",
+        wrong=lambda first, tables: _best_kept(first, tables, 3),
+        hint="You keep the three best beginnings at every step: a beam search of width 3, which "
         "finds better sequences than a greedy one and can still lose the best. → Of all "
         "beginnings that end in the same token, which one alone can be part of the best sequence?",
     ),
@@ -2788,6 +3133,23 @@ _BEST_WRONG = [
         wrong=_searched(join=lambda score, step: score[None, :] + step),
         hint="`score + step` adds the score of a beginning to the columns, which are the next "
         "tokens. → Along which axis of the table do the tokens before lie?",
+    ),
+    Misconception(
+        name="the best next token for every token",
+        wrong=_searched(
+            best=lambda paths, axis: paths.max(axis=-1),
+            which=lambda paths, axis: paths.argmax(axis=-1),
+        ),
+        hint="You take the maximum along the rows: for every token the best *next* one, and its "
+        "score then stands at the place of the token before. → Over which of the two tokens "
+        "should the maximum be taken, so that one score is left for each next token?",
+    ),
+    Misconception(
+        name="the way back walked forward",
+        wrong=_best_forward_walk,
+        hint="The log-probability is right. What you noted says where each token came *from*, and "
+        "you follow it from the first step to the last. → At which end of the sequence is the "
+        "best token known, and in which direction do the notes lead?",
     ),
     Misconception(
         name="all ways added up",
@@ -3197,6 +3559,44 @@ _SMOOTHING_WRONG = [
         f"count gets k, those that are 0 too. {_BELOW_THE_LINE}",
     ),
     Misconception(
+        name="k times one less than the vocabulary",
+        wrong=_bigrams(smooth=_smoothed_by(lambda counts, k: k * (len(counts) - 1))),
+        hint="Below the line you add k once for every token but one, but every token of the "
+        f"vocabulary can follow, the same one again too. {_BELOW_THE_LINE}",
+    ),
+    Misconception(
+        name="k added to the row's sum twice",
+        wrong=_bigrams(smooth=_smoothed_by(lambda counts, k: 2 * k * len(counts))),
+        hint="The rows sum to less than 1: the counts hold k already when you sum them, and then "
+        "k is added below the line once more. → Which of the two sums do you divide by, and what "
+        "is in it?",
+    ),
+    Misconception(
+        name="1 in place of k",
+        wrong=_bigrams(smooth=lambda counts, k: _smoothed(counts, 1.0 if k else 0.0)),
+        hint="The rows sum to 1, but every count is raised by 1, whatever k is. → Where does `k` "
+        "come into your function?",
+    ),
+    Misconception(
+        name="rows without counts left at 0",
+        wrong=_bigrams(
+            smooth=lambda counts, k: _smoothed(counts, k) * (counts.sum(axis=1, keepdims=True) > 0)
+        ),
+        hint="The row of a token that nothing was seen to follow is all 0 in your table, which is "
+        "no distribution. With k above 0 there's no division by 0 to be afraid of. → What does "
+        "the docstring's k make of a row whose counts are all 0?",
+    ),
+    Misconception(
+        name="rows without counts set to 1",
+        wrong=_bigrams(
+            smooth=lambda counts, k: np.where(
+                counts.sum(axis=1, keepdims=True) > 0, _smoothed(counts, k), 1.0
+            )
+        ),
+        hint="The row of a token that nothing was seen to follow is all 1 in your table, which is "
+        "no distribution. → What does the docstring's k make of a row whose counts are all 0?",
+    ),
+    Misconception(
         name="k squared times the vocabulary",
         wrong=_bigrams(smooth=_smoothed_by(lambda counts, k: k * counts.size)),
         hint="You add k for every entry of the whole table, |V|² in number, but only |V| stand in "
@@ -3214,6 +3614,12 @@ _SMOOTHING_WRONG = [
         wrong=_bigrams(smooth=_smoothed_after),
         hint="Your rows sum to 1, but k is added after the division, to shares: it then counts "
         "for more the more a token was seen. → Is k added to counts or to shares?",
+    ),
+    Misconception(
+        name="k added to the shares, not divided again",
+        wrong=_bigrams(smooth=lambda counts, k: counts / counts.sum(axis=1, keepdims=True) + k),
+        hint="You add k to the shares, after the division: the rows no longer sum to 1, and that "
+        "of a token without a successor is 0/0. → Is k added to counts or to shares?",
     ),
     Misconception(
         name="columns that sum to 1",
@@ -3549,6 +3955,24 @@ def _mean_of_losses(losses: NDArray, size: NDArray, lengths: NDArray) -> Any:
     return np.exp(losses.mean())
 
 
+def _judged_kept(logits: NDArray, ids: NDArray, lengths: NDArray) -> _Judged:
+    """Shift, keep where a real token was read, and divide by how many those are."""
+    costs = -_at(_log_softmax(logits[:, :-1]), ids[:, 1:])
+    real = _real_readers(lengths, ids.shape[1])
+    sums = (costs * real).sum(axis=1)
+    return sums / real.sum(axis=1), np.exp(sums.sum() / real.sum())
+
+
+def _judged_beyond(logits: NDArray, ids: NDArray, lengths: NDArray) -> _Judged:
+    """Ask for a token after the last one."""
+    log_p = _log_softmax(logits)
+    losses = [
+        -sum(log_p[b, t, ids[b, t + 1]] for t in range(lengths[b])) / lengths[b]
+        for b in range(len(ids))
+    ]
+    return np.array(losses), np.exp(np.mean(losses))
+
+
 def _same_size(lengths: NDArray) -> NDArray:
     return lengths
 
@@ -3573,6 +3997,20 @@ _SHIFT_WRONG = [
         hint="In the perplexity every token counts the same now. But the program still rewards a "
         "model that repeats the token it has just read. → Which token should the logits at "
         "position t be compared with?",
+    ),
+    Misconception(
+        name="shifted, the mask not cut",
+        wrong=_judged(real=_real_positions),
+        hint="The shift is right, so there is one prediction fewer than there are positions, and "
+        "the mask has still a column for each. → To which tokens does the mask belong now, and "
+        "which of its columns has to go?",
+    ),
+    Misconception(
+        name="a prediction after the last token",
+        wrong=_judged_beyond,
+        hint="An index runs out of its axis. A full sequence has no token after its last "
+        "position; and the next token is that at the next position, not the id that is one "
+        "larger. → How many predictions does a sequence of 5 tokens have, and at which positions?",
     ),
     Misconception(
         name="both cut at the front",
@@ -3617,6 +4055,13 @@ _SHIFT_WRONG = [
         wrong=_judged(real=_real_readers),
         hint="The shift is right. The mask still says where a real token was read, and that of a "
         f"shorter sequence's last one is among them. {_AFTER_THE_END}",
+    ),
+    Misconception(
+        name="shifted, the mask not, and what it keeps counted",
+        wrong=_judged_kept,
+        hint="The shift is right, and you divide by what the mask keeps. But the mask still says "
+        "where a real token was read, and that of a shorter sequence's last one is among them. "
+        f"{_AFTER_THE_END}",
     ),
     Misconception(
         name="shifted, the mask and the length not",
@@ -3680,6 +4125,29 @@ _SHIFT_WRONG = [
         hint="`np.roll` brings the first token to the end, where nothing comes any more, and you "
         "count it; and in the perplexity every sequence counts the same. → How many predictions "
         "does a sequence of 5 tokens have, and where is the last one?",
+    ),
+    Misconception(
+        name="rolled the other way",
+        wrong=_judged(
+            surprise=lambda log_p, ids: -_at(log_p, np.roll(ids, 1, axis=1)),
+            real=_real_positions,
+            size=_same_size,
+        ),
+        hint="`np.roll` by +1 brings the token *before* to each position, and the last one to the "
+        "front. → Which way does the text have to move so that the next token stands at position "
+        "t, and which position has none then?",
+    ),
+    Misconception(
+        name="rolled the other way, sequences averaged",
+        wrong=_judged(
+            surprise=lambda log_p, ids: -_at(log_p, np.roll(ids, 1, axis=1)),
+            real=_real_positions,
+            size=_same_size,
+            total=_mean_of_losses,
+        ),
+        hint="`np.roll` by +1 brings the token *before* to each position, and the last one to the "
+        "front; and in the perplexity every sequence counts the same. → Which way does the text "
+        "have to move so that the next token stands at position t?",
     ),
     Misconception(
         name="shifted by two",
