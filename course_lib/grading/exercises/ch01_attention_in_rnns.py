@@ -223,6 +223,26 @@ def _additive_last_query(
     return np.tanh(queries[..., -1:, :] @ w_query + keys @ w_key) @ v
 
 
+def _additive_weights_first(
+    queries: NDArray, keys: NDArray, w_query: NDArray, w_key: NDArray, v: NDArray
+) -> Any:
+    return v @ np.tanh(w_query @ queries + w_key @ keys)
+
+
+def _additive_matrix_product(
+    queries: NDArray, keys: NDArray, w_query: NDArray, w_key: NDArray, v: NDArray
+) -> Any:
+    return np.tanh((queries @ w_query) @ (keys @ w_key).swapaxes(-2, -1))
+
+
+def _additive_one_sentence(
+    queries: NDArray, keys: NDArray, w_query: NDArray, w_key: NDArray, v: NDArray
+) -> Any:
+    return np.array(
+        [[v @ np.tanh(q @ w_query + k @ w_key) for k in keys] for q in queries], dtype=float
+    )
+
+
 def _additive_softmax(
     queries: NDArray, keys: NDArray, w_query: NDArray, w_key: NDArray, v: NDArray
 ) -> Any:
@@ -362,6 +382,13 @@ _ADDITIVE_WRONG = [
         "of length 1 in each, so that every row meets every row?",
     ),
     Misconception(
+        name="loops for one sentence",
+        wrong=_additive_one_sentence,
+        hint="Right for one sentence. In a batch a loop over the first axis runs over sentences, "
+        "and each sentence's states are added as a whole. → How can every row meet every row "
+        "without a loop, by axes of length 1 that are counted from the end?",
+    ),
+    Misconception(
         name="axes counted from the front",
         wrong=_additive_from_front,
         hint="Right for one sentence. With a batch in front, `[:, None]` puts the new axis beside "
@@ -416,6 +443,18 @@ _ADDITIVE_WRONG = [
         wrong=_additive_whole_numbers,
         hint="Every fraction was cut off: the scores were written into an array of whole numbers. "
         "→ With which dtype is the array made that your loop fills?",
+    ),
+    Misconception(
+        name="matrices on the left",
+        wrong=_additive_weights_first,
+        hint="You multiply as papers do, matrix times column. Here the states are rows, and "
+        "`w_query` is (d_q, d_a). → On which side of the matrix does a row belong?",
+    ),
+    Misconception(
+        name="the projections multiplied as matrices",
+        wrong=_additive_matrix_product,
+        hint="You take the matrix product of the two projections: that sums over the hidden units "
+        "before tanh, and leaves `v` out. → How are the two combined in an *additive* score?",
     ),
 ]
 
@@ -632,9 +671,19 @@ def _product_truth(queries: NDArray, keys: NDArray, w: NDArray | None = None) ->
 
 
 def _product_always_w(queries: NDArray, keys: NDArray, w: NDArray | None = None) -> Any:
-    if w is None:
-        raise TypeError("None @ array")
-    return _multiply_right(queries, keys, w)
+    """Multiply by whatever `w` is, be it None."""
+    asked = queries @ w
+    return asked @ keys.swapaxes(-2, -1)
+
+
+def _product_w_left(queries: NDArray, keys: NDArray, w: NDArray | None = None) -> Any:
+    asked = queries if w is None else w @ queries
+    return asked @ keys.swapaxes(-2, -1)
+
+
+def _product_one_batch_axis(queries: NDArray, keys: NDArray, w: NDArray | None = None) -> Any:
+    asked = queries if w is None else queries @ w
+    return asked @ keys.transpose(0, 2, 1)
 
 
 def _product_np_dot(queries: NDArray, keys: NDArray, w: NDArray | None = None) -> Any:
@@ -673,8 +722,9 @@ _PRODUCT_WRONG = [
     Misconception(
         name="keys.T turns all axes round",
         wrong=_multiply(turn=lambda k: k.T),
-        hint="Right for one sentence. With a batch in front, `.T` reverses the order of all axes, "
-        "the batch included. → Which two axes change places, counted from the end?",
+        hint="Right for one sentence, and made for no batch: with one in front, `.T` reverses the "
+        "order of all axes, and an einsum of two letters has no room for a third. → Which two axes "
+        "change places, counted from the end, whatever stands before them?",
     ),
     Misconception(
         name="w ignored",
@@ -717,8 +767,8 @@ _PRODUCT_WRONG = [
     Misconception(
         name="w expected always",
         wrong=_product_always_w,
-        hint="Without `w` your function multiplies by None, and that raises an error. → What "
-        "should be left out when `w is None`?",
+        hint="Without `w` your function multiplies by None, or by a number in its place, and `@` "
+        "can do neither. → What should be left out when `w is None`?",
     ),
     Misconception(
         name="state i with state i only",
@@ -770,6 +820,19 @@ _PRODUCT_WRONG = [
         wrong=_multiply(then=np.tanh),
         hint="All your scores lie between −1 and 1: a tanh has come along from the additive score. "
         "→ What is left of q W kᵀ if there are nothing but products?",
+    ),
+    Misconception(
+        name="w on the left",
+        wrong=_product_w_left,
+        hint="You multiply as papers do, matrix times column. Here the states are rows, and `w` is "
+        "(d_q, d_k). → On which side of the matrix does a row belong?",
+    ),
+    Misconception(
+        name="exactly one batch axis expected",
+        wrong=_product_one_batch_axis,
+        hint="Right for a batch, but a single sentence has no batch axis: `transpose(0, 2, 1)` "
+        "wants three. → Which two axes change places, counted from the end, whatever stands before "
+        "them?",
     ),
 ]
 
@@ -1042,6 +1105,16 @@ def _weights_indexed_unaligned(scores: NDArray, src_lengths: NDArray) -> Any:
     return softmax(hidden)
 
 
+def _weights_each_raises(scores: NDArray, src_lengths: NDArray) -> Any:
+    """Cut each sentence off, and take the maximum of nothing where there are no words."""
+    weights = np.zeros(scores.shape)
+    for i, length in enumerate(src_lengths):
+        words = scores[i, :, :length]
+        e = np.exp(words - words.max(axis=-1, keepdims=True))
+        weights[i, :, :length] = e / e.sum(axis=-1, keepdims=True)
+    return weights
+
+
 def _weights_bare_comparison(scores: NDArray, src_lengths: NDArray) -> Any:
     real = np.arange(scores.shape[-1]) < src_lengths
     return softmax(np.where(real, scores, -np.inf))
@@ -1050,6 +1123,14 @@ def _weights_bare_comparison(scores: NDArray, src_lengths: NDArray) -> Any:
 def _share_one_maximum(s: NDArray) -> NDArray:
     e = np.exp(s - s.max())
     return e / e.sum(axis=-1, keepdims=True)
+
+
+def _share_one_maximum_swept(s: NDArray) -> NDArray:
+    return np.nan_to_num(_share_one_maximum(s))
+
+
+def _share_swept(s: NDArray) -> NDArray:
+    return np.nan_to_num(_naive_softmax(s))
 
 
 def _share_flat_sum(s: NDArray) -> NDArray:
@@ -1107,8 +1188,8 @@ _WEIGHTS_WRONG = [
     Misconception(
         name="mask inverted",
         wrong=_weigh(mask=_mask_inverted),
-        hint="You hide the words and look at the padding. → Of the two values that `np.where` "
-        "chooses between, which one goes where its condition is True?",
+        hint="You hide the words and look at the padding. → Where is your mask True, and does −∞ "
+        "(or a large negative number) go there or elsewhere?",
     ),
     Misconception(
         name="one place too many",
@@ -1204,6 +1285,13 @@ _WEIGHTS_WRONG = [
         "nothing to do with it. → Along which axis of the scores does the source sentence run?",
     ),
     Misconception(
+        name="no words, no maximum",
+        wrong=_weights_each_raises,
+        hint="All right but the sentence without words: cut off, nothing is left of it, and "
+        "nothing has no maximum. → What does the docstring promise for it, and what can be skipped "
+        "there?",
+    ),
+    Misconception(
         name="the mask has no axis for the decoder steps",
         wrong=_weigh(mask=_mask_flat),
         hint="Your mask is (b, n_src), and numpy lines shapes up from the end: it takes the batch "
@@ -1247,8 +1335,8 @@ _WEIGHTS_WRONG = [
     Misconception(
         name="padding expected on the left",
         wrong=_weigh(mask=_mask_left),
-        hint="You hide the beginning of each short sentence: padding on the left is a valid "
-        "variant of a batch, this exercise uses padding on the right. → Which positions does a "
+        hint="Some batches have their padding on the left; this exercise uses padding on the "
+        "right, and you hide the beginning of each short sentence. → Which positions does a "
         "sentence of 3 words fill?",
         valid_variant=True,
     ),
@@ -1346,6 +1434,34 @@ _WEIGHTS_WRONG = [
         hint="Your weights are right for small scores, but the caller's scores now hold −∞: you "
         "wrote into the array that was passed in. → How do you get a copy to write into, or a new "
         "array at once?",
+    ),
+    Misconception(
+        name="the mask has no axis for the decoder steps, no maximum subtracted",
+        wrong=_weigh(mask=_mask_flat, share=_naive_softmax),
+        hint="Your mask is (b, n_src), and numpy lines shapes up from the end: it takes the batch "
+        "for the decoder steps. An error for most sizes, the wrong sentence's padding for the "
+        "rest. Large scores are another matter, and can wait. → Which axis of length 1 does the "
+        "mask need, and where?",
+    ),
+    Misconception(
+        name="padding applied to the decoder steps, NaN where all is hidden",
+        wrong=_weigh(mask=_mask_of_steps, share=_plain_softmax),
+        hint="You hide decoder steps beyond the source's length: whole rows are NaN, and padding "
+        "gets weight elsewhere. → Along which axis of the scores does the source sentence run?",
+    ),
+    Misconception(
+        name="one maximum for all, NaN swept away",
+        wrong=_weigh(share=_share_one_maximum_swept),
+        hint="You shift all rows by the same number, the largest of the whole array. In a row that "
+        "lies far below it all exponentials are 0, and the NaN of 0/0 was swept away. → Whose "
+        "maximum does each row need?",
+    ),
+    Misconception(
+        name="NaN swept away after an overflow",
+        wrong=_weigh(share=_share_swept),
+        hint="Where scores are large, your exponentials overflow and give NaN; replacing it by 0 "
+        "takes the weight from the very words that should have most. → What has to happen before "
+        "the exponential so that there's no NaN to replace?",
     ),
 ]
 
@@ -1450,9 +1566,9 @@ def _mixed(seed: int, lead: tuple[int, ...], n_tgt: int, n_src: int, d: int) -> 
 
 
 def _mixed_picked(seed: int) -> dict[str, Any]:
-    """Put all weight on one word each: the second, the first, the second again."""
+    """Put all weight on one word each: the second, the second again, the first."""
     given = _mixed(seed, (), 3, 2, 4)
-    return {**given, "weights": np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])}
+    return {**given, "weights": np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]])}
 
 
 def _mixed_evenly(seed: int) -> dict[str, Any]:
@@ -1553,6 +1669,30 @@ def _context_maximum(weights: NDArray, states: NDArray) -> Any:
 
 def _context_softmax(weights: NDArray, states: NDArray) -> Any:
     return _plain_softmax(weights) @ states
+
+
+def _context_dot_t(weights: NDArray, states: NDArray) -> Any:
+    return weights.T @ states
+
+
+def _context_loop(weights: NDArray, states: NDArray) -> Any:
+    return np.array([w @ states for w in weights])
+
+
+def _context_last_word(weights: NDArray, states: NDArray) -> Any:
+    return weights[..., :, -1:] * states[..., -1:, :]
+
+
+def _context_letters(weights: NDArray, states: NDArray) -> Any:
+    return np.einsum("ij,jd->id", weights, states)
+
+
+def _context_front_sum(weights: NDArray, states: NDArray) -> Any:
+    return _context_not_summed(weights, states).sum(axis=1)
+
+
+def _context_front_axes(weights: NDArray, states: NDArray) -> Any:
+    return (weights[:, :, None] * states).sum(axis=1)
 
 
 def _context_np_dot(weights: NDArray, states: NDArray) -> Any:
@@ -1691,6 +1831,44 @@ _CONTEXT_WRONG = [
         wrong=_context_fixed_batch,
         hint="Right for a batch, but a single sentence has no batch axis. → How do you write it so "
         "that any number of axes may stand in front?",
+    ),
+    Misconception(
+        name="weights.T",
+        wrong=_context_dot_t,
+        hint="You mix along the columns of the weights: for most sizes that can't be multiplied, "
+        "and for a square array the wrong axis is summed. → Which axis do weights and states "
+        "share, as they stand?",
+    ),
+    Misconception(
+        name="a loop over the first axis",
+        wrong=_context_loop,
+        hint="Right for one sentence, where the first axis holds the decoder steps. In a batch it "
+        "holds the sentences, and each one's weights are laid on all sentences' states. → Which "
+        "product needs no loop, and keeps the axes in front in step?",
+    ),
+    Misconception(
+        name="the last word only",
+        wrong=_context_last_word,
+        hint="Only the last word has a say: each product replaces the one before it. → How do you "
+        "add up in a loop, or without one?",
+    ),
+    Misconception(
+        name="two letters for two axes",
+        wrong=_context_letters,
+        hint="Right for one sentence. In a batch there is one axis more than you have named. → How "
+        "do you write it so that any number of axes may stand in front?",
+    ),
+    Misconception(
+        name="the sum's axis counted from the front",
+        wrong=_context_front_sum,
+        hint="Right for one sentence. In a batch, axis 1 of the products is the decoder steps', "
+        "and you sum over these. → Which number names the words' axis, counted from the end?",
+    ),
+    Misconception(
+        name="axes counted from the front",
+        wrong=_context_front_axes,
+        hint="Right for one sentence. In a batch, an axis that is counted from the front is "
+        "another one. → Where do the new axis and the sum belong, counted from the end?",
     ),
 ]
 
@@ -1865,6 +2043,14 @@ def _gru_swapped(
     return _gru_right(x, h, w_h, w_x, b_x, b_h)
 
 
+def _gru_interleaved(
+    x: NDArray, h: NDArray, w_x: NDArray, w_h: NDArray, b_x: NDArray, b_h: NDArray
+) -> Any:
+    """Take three rows in a run for one unit's r, z and n."""
+    order = np.arange(3 * h.shape[-1]).reshape(-1, 3).T.ravel()
+    return _gru_right(x, h, w_x[order], w_h[order], b_x[order], b_h[order])
+
+
 def _gru_in_place(
     x: NDArray, h: NDArray, w_x: NDArray, w_h: NDArray, b_x: NDArray, b_h: NDArray
 ) -> Any:
@@ -1895,16 +2081,16 @@ _GRU_WRONG = [
     Misconception(
         name="update gate inverted",
         wrong=_gru(mix=_mix_inverted),
-        hint="Bahdanau et al. (2014) and Chung et al. (2014) mix it that way round; this exercise "
-        "uses torch's formula, in which z says how much of the old state is *kept*. → What should "
-        "come out when z is 1?",
+        hint="In Bahdanau et al. (2014) and Chung et al. (2014) it's mixed that way round; this "
+        "exercise uses torch's formula, in which z says how much of the old state is *kept*. → "
+        "What should come out when z is 1?",
         valid_variant=True,
     ),
     Misconception(
         name="the reset before the matrix",
         wrong=_gru(candidate=_candidate_early),
-        hint="Cho et al. (2014) reset the state before it meets its matrix; this exercise uses "
-        "torch's formula, in which r comes after it. → On which bracket does r act in that "
+        hint="In Cho et al. (2014) the state is reset before it meets its matrix; this exercise "
+        "uses torch's formula, in which r comes after it. → On which bracket does r act in that "
         "formula, and what is inside, bias included?",
         valid_variant=True,
     ),
@@ -1956,8 +2142,8 @@ _GRU_WRONG = [
     Misconception(
         name="z stands before r",
         wrong=_gru(order=(1, 0, 2)),
-        hint="Keras stacks the gates in the order z, r, n; this exercise uses torch's r, z, n. "
-        "→ Which rows belong to the reset gate?",
+        hint="Some libraries (Keras) stack the gates in the order z, r, n; this exercise uses "
+        "torch's r, z, n. → Which rows belong to the reset gate?",
         valid_variant=True,
     ),
     Misconception(
@@ -2063,8 +2249,9 @@ _GRU_WRONG = [
     Misconception(
         name="weights first: right for one vector only",
         wrong=_gru_weight_first,
-        hint="`w_x @ x` is right for one vector. In a batch the vectors are rows, and belong on "
-        "the left. → Which product takes a row vector, with or without a batch in front?",
+        hint="Right for one vector. In a batch the vectors are rows: `w_x @ x` would need columns, "
+        "and `len(h)` or a slice `[:d_h]` counts the rows. → Which product takes a row vector, and "
+        "along which axis do the blocks lie, counted from the end?",
     ),
     Misconception(
         name="split along the first axis",
@@ -2085,6 +2272,21 @@ _GRU_WRONG = [
         wrong=_gru_in_place,
         hint="The numbers are right, but the caller's old state is gone: you wrote the new one "
         "into `h`. → Which line (perhaps with `*=`, `+=` or `[…] =`) changes `h` itself?",
+    ),
+    Misconception(
+        name="tanh by its formula",
+        wrong=_gru(candidate=lambda n_x, n_h, r, h, w, b: _tanh_by_formula(n_x + r * n_h)),
+        hint="tanh by exponentials is right on paper, but e to the power of a large number is "
+        "beyond what a float can hold, and ∞/∞ is NaN. So it is with exp(x) / (1 + exp(x)), if "
+        "your gates are written like that. → Which function of numpy computes tanh without the "
+        "exponentials?",
+    ),
+    Misconception(
+        name="the gates interleaved",
+        wrong=_gru_interleaved,
+        hint="You take three numbers in a run for r, z and n of one unit. The blocks are whole: "
+        "first r of all units, then z of all, then n. → After a reshape, which axis should have "
+        "length 3, and which length d_h?",
     ),
 ]
 
@@ -2393,6 +2595,23 @@ def _judge_apart(a: NDArray, s: NDArray, p: NDArray) -> float:
     return float(1.0 - ((a * s).sum() + (a & p & ~s).sum()) / (a.sum() + s.sum()))
 
 
+def _judge_all_three(a: NDArray, s: NDArray, p: NDArray) -> float:
+    hits = (a * s).sum() + (a * p).sum()
+    return float(1.0 - hits / (a.sum() + s.sum() + p.sum()))
+
+
+def _judge_no_brackets(a: NDArray, s: NDArray, p: NDArray) -> float:
+    return float(1.0 - ((a * s).sum() + (a * p).sum()) / a.sum() + s.sum())
+
+
+def _judge_entries(a: NDArray, s: NDArray, p: NDArray) -> float:
+    return float(1.0 - ((a == s).sum() + (a == p).sum()) / (a.size + s.size))
+
+
+def _judge_len(a: NDArray, s: NDArray, p: NDArray) -> float:
+    return float(1.0 - (len(a & s) + len(a & p)) / (len(a) + len(s)))
+
+
 def _align_per_sentence(
     weights: NDArray, sure: NDArray, possible: NDArray, tgt_lengths: NDArray
 ) -> Any:
@@ -2407,6 +2626,18 @@ _ALIGNMENT_WRONG = [
         wrong=_align(links=_links_of_source),
         hint="You linked each *source* word to the decoder step that looks at it most. → Who picks "
         "here, and along which axis of the weights does it choose?",
+    ),
+    Misconception(
+        name="links above one half",
+        wrong=_align(links=_links_above_half),
+        hint="You link where a weight is above ½ (or rounds to 1), so a word whose attention is "
+        "spread has no link. → How does a word find its link, however its weights are spread?",
+    ),
+    Misconception(
+        name="the length of an array for its links",
+        wrong=_align(judge=_judge_len),
+        hint="`len` of an array is the size of its first axis, here the number of sentences, "
+        "whatever the array holds. → How do you count the True in a table?",
     ),
     Misconception(
         name="sure and possible swapped",
@@ -2494,12 +2725,6 @@ _ALIGNMENT_WRONG = [
         "sentence need?",
     ),
     Misconception(
-        name="links above one half",
-        wrong=_align(links=_links_above_half),
-        hint="You link where a weight is above ½, so a word whose attention is spread has no link. "
-        "→ How does a word find its link, however its weights are spread?",
-    ),
-    Misconception(
         name="shares of links",
         wrong=_align(links=_links_soft),
         hint="You count the weights themselves, as shares of links. Here a word has one whole "
@@ -2516,6 +2741,24 @@ _ALIGNMENT_WRONG = [
         wrong=_align_per_sentence,
         hint="You return one error for each sentence of the batch. → Over what are the links "
         "counted before the division?",
+    ),
+    Misconception(
+        name="possible links below the line",
+        wrong=_align(judge=_judge_all_three),
+        hint="Your denominator counts the possible links as well, so one that isn't there costs "
+        "something. → Which two sizes stand below the line?",
+    ),
+    Misconception(
+        name="no brackets below the line",
+        wrong=_align(judge=_judge_no_brackets),
+        hint="Your result is far above 1: the division takes |A| alone, and |S| is added to the "
+        "quotient. → Which brackets does the formula's fraction need in Python?",
+    ),
+    Misconception(
+        name="entries that agree",
+        wrong=_align(judge=_judge_entries),
+        hint="You compare the tables entry by entry, and most places hold no link in either of "
+        "them. → Where both tables say False, does that count in the formula?",
     ),
 ]
 
@@ -2757,6 +3000,14 @@ def _step_never_moved(query: NDArray, states: NDArray, src_lengths: NDArray) -> 
     return _step(own=lambda states: states)(query, states, src_lengths)
 
 
+def _step_no_axis(query: NDArray, states: NDArray, src_lengths: NDArray) -> tuple[Any, Any]:
+    """Multiply (b, n_src, d) by (b, d): the sentences meet the positions."""
+    own = _own_right(states)
+    scores = (own * query).sum(axis=-1)
+    weights = _plain_softmax(np.where(_real(src_lengths, len(states)), scores, -np.inf))
+    return (weights[:, :, None] * own).sum(axis=1), weights
+
+
 def _share_naive(scores: NDArray) -> NDArray:
     return _naive_softmax(scores)
 
@@ -2860,6 +3111,13 @@ _LAYOUT_WRONG = [
         wrong=_step(real=lambda lengths, n: _real(lengths + 1, n)),
         hint="The first place of the padding still gets weight. That line of the program wasn't "
         "broken. → Counted from 0, at which position does a sentence of 3 words have its last one?",
+    ),
+    Misconception(
+        name="the query has no axis for the words",
+        wrong=_step_no_axis,
+        hint="The states are (b, n_src, d), the query is (b, d), and numpy lines shapes up from "
+        "the end: the sentences meet the positions. An error for most sizes, nonsense for the "
+        "rest. → Which axis of length 1 did the program give the query?",
     ),
     Misconception(
         name="all axes turned round",
@@ -3010,7 +3268,7 @@ def encode_broken(
         h = (1 - z) * h + z * candidate
         states.append(h)
     real = np.arange(n) < lengths[:, None]
-    return np.stack(states, axis=1) * real[:, :, None], h
+    return np.where(real[:, :, None], np.stack(states, axis=1), 0.0), h
 
 
 def _encoded(seed: int, n: int, lengths: list[int], d_in: int, d_h: int) -> dict[str, Any]:
@@ -3105,6 +3363,10 @@ def _cleared(real: NDArray, new: NDArray, h: NDArray) -> NDArray:
     return np.where(real, new, 0.0)
 
 
+def _kept_flat(real: NDArray, new: NDArray, h: NDArray) -> NDArray:
+    return np.where(real[:, 0], new, h)
+
+
 _gru_inverted = _gru(mix=_mix_inverted)
 _gru_swapped_gates = _gru(order=(1, 0, 2))
 
@@ -3136,6 +3398,13 @@ def _last_slice(states: NDArray, h: NDArray, lengths: NDArray) -> NDArray:
 
 _ENCODER_WRONG = [
     Misconception(
+        name="padding repaired, update gate not",
+        wrong=_encoder(step=_gru_inverted),
+        hint="The update gate is still the wrong way round for these weights: some papers write it "
+        "so, torch doesn't. → With an update gate of 1, what does torch's GRU do with the old "
+        "state?",
+    ),
+    Misconception(
         name="the program as it was",
         wrong=encode_broken,
         program=as_cell(encode_broken, "encode"),
@@ -3151,18 +3420,11 @@ _ENCODER_WRONG = [
         "sentence's own last word?",
     ),
     Misconception(
-        name="padding repaired, update gate not",
-        wrong=_encoder(step=_gru_inverted),
-        hint="Padding no longer changes the state. But the gate is the wrong way round for these "
-        "weights: some papers write it so, torch doesn't. → With an update gate of 1, what does "
-        "torch's GRU do with the old state?",
-    ),
-    Misconception(
         name="padding repaired by the lengths, update gate not",
         wrong=_encoder(step=_gru_inverted, keep=_run_on, last=_last_of_all),
-        hint="For sentences with words `last` is taken from the right place. But the gate is the "
-        "wrong way round for these weights: some papers write it so, torch doesn't. → With an "
-        "update gate of 1, what does torch's GRU do with the old state?",
+        hint="The update gate is still the wrong way round for these weights: some papers write it "
+        "so, torch doesn't. For sentences with words `last` is taken from the right place. → With "
+        "an update gate of 1, what does torch's GRU do with the old state?",
     ),
     Misconception(
         name="the gates' blocks swapped to mend the update gate",
@@ -3179,8 +3441,9 @@ _ENCODER_WRONG = [
     Misconception(
         name="the state cleared at padding",
         wrong=_encoder(keep=_cleared),
-        hint="You set the state itself to 0 at padding, so nothing is left of it at the end. "
-        "→ What should happen to `h` at a step at which a sentence has no word?",
+        hint="`last` is 0 for every sentence that is padded: either it was read at the end of the "
+        "row, or the state itself was set to 0 there. → What should `h` hold at a step at which a "
+        "sentence has no word, and where does `last` come from?",
     ),
     Misconception(
         name="the words of the padding set to 0",
@@ -3247,9 +3510,9 @@ _ENCODER_WRONG = [
     Misconception(
         name="the reset before the matrix",
         wrong=_encoder(step=_gru(candidate=_candidate_early)),
-        hint="Cho et al. (2014) reset the state before it meets its matrix; this exercise uses "
-        "torch's formula, and the program had that right. → Which line mixes candidate and old "
-        "state?",
+        hint="In Cho et al. (2014) the state is reset before it meets its matrix; this exercise "
+        "uses torch's formula, and the program had that right. → Which line mixes candidate and "
+        "old state?",
         valid_variant=True,
     ),
     Misconception(
@@ -3257,6 +3520,13 @@ _ENCODER_WRONG = [
         wrong=lambda *given: tuple(reversed(_encoder()(*given))),
         hint="Both results are right, but they come in the other order. → What does the docstring "
         "list first under Returns?",
+    ),
+    Misconception(
+        name="the mask has no axis for the units",
+        wrong=_encoder(keep=_kept_flat),
+        hint="Your condition is (b,) and the states are (b, d_h): numpy lines shapes up from the "
+        "end and takes the sentences for the units. An error for most sizes, nonsense for the "
+        "rest. → Which axis of length 1 does the condition need?",
     ),
 ]
 
