@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
@@ -222,7 +222,7 @@ class StepThrough(Svg):
         look = (
             "font:inherit;font-size:.9rem;color:inherit;background:none;cursor:pointer;"
             "border:1.5px solid currentColor;border-radius:999px;padding:.3rem .7rem;"
-            "min-height:2.2rem"
+            "min-height:2.2rem;min-width:2.4rem"
         )
         buttons = "".join(
             f'<button type="button" data-step="{i}" data-caption="{escape(caption)}" '
@@ -509,21 +509,19 @@ Self-attention is the cheaper one of it and the RNN below n = 64 and the dearer 
         check_positive_int(name, size)
     if longest <= d_model:
         raise ValueError(f"longest must be above d_model = {d_model}; got {longest}")
+    layers: dict[str, Callable[[int], dict[str, accounting.Cost]]] = {
+        "self-attention": lambda n: accounting.plain_self_attention(n, d_model),
+        "RNN": lambda n: accounting.rnn(n, d_model),
+        f"convolution ({width})": lambda n: accounting.convolution(n, d_model, width),
+    }
+
+    def flops(name: str, n: int) -> int:
+        return accounting.total(layers[name](n)).flops
+
     x = np.unique(np.geomspace(8, longest, 41).round().astype(int))
-    costs = {
-        "self-attention": [accounting.plain_self_attention(int(n), d_model) for n in x],
-        "RNN": [accounting.rnn(int(n), d_model) for n in x],
-        f"convolution ({width})": [accounting.convolution(int(n), d_model, width) for n in x],
-    }
-    rows = {
-        name: np.array([accounting.total(lines).flops for lines in row], dtype=np.float64)
-        for name, row in costs.items()
-    }
-    cheaper = rows["self-attention"] < rows["RNN"]
-    at = [accounting.total(f(d_model, d_model)).flops
-          for f in (accounting.plain_self_attention, accounting.rnn)]  # fmt: skip
-    if not (at[0] == at[1] and (cheaper == (x < d_model)).all()):
-        raise AssertionError(f"the two layers don't cross at n = d: {at}")
+    rows = {name: np.array([float(flops(name, int(n))) for n in x]) for name in layers}
+    lengths = range(1, longest + 1)
+    crossing = next(n for n in lengths if flops("self-attention", n) >= flops("RNN", n))
     looks = _looks(rows)
     with course_style():
         figure = Figure(figsize=(WIDTH, _HEIGHT), layout="constrained")
@@ -532,10 +530,10 @@ Self-attention is the cheaper one of it and the RNN below n = 64 and the dearer 
             axes.plot(x, row, color=colour, linestyle=dashes)
         _log_log(axes, x)
         axes.axvspan(20, 50, color=MUTED, alpha=0.14, linewidth=0)
-        axes.axvline(d_model, color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
-        axes.plot([d_model], [at[0]], "o", color="black", zorder=4)
+        axes.axvline(crossing, color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.plot([crossing], [flops("RNN", crossing)], "o", color="black", zorder=4)
         axes.annotate(
-            f"$n = d$ = {d_model}", (d_model, 0.03), (5, 0), textcoords="offset points",
+            f"$n = d$ = {crossing}", (crossing, 0.03), (5, 0), textcoords="offset points",
             xycoords=("data", "axes fraction"),
         )  # fmt: skip
         axes.annotate(
@@ -548,7 +546,7 @@ Self-attention is the cheaper one of it and the RNN below n = 64 and the dearer 
         f"FLOPs of one layer at d = {d_model} against the length n from {x[0]} to {x[-1]}, both "
         "axes logarithmic. Self-attention starts below and grows as n²; RNN and convolution over "
         f"{width} tokens grow as n. Self-attention is the cheaper one of it and the RNN below "
-        f"n = {d_model} and the dearer one above."
+        f"n = {crossing} and the dearer one above."
     )
     return Plot(figure, alt)
 
