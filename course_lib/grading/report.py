@@ -336,6 +336,8 @@ def _aligned(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> tuple[str, str
 def _number(x: Any, spec: str) -> str:
     if isinstance(x, bool) or not isinstance(x, (int, float)):
         return str(x)
+    if isinstance(x, int):  # a count is no measurement
+        return str(x).replace("-", "−")
     if np.isnan(x):
         return "NaN"
     if np.isinf(x):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from course_lib import accounting
 from course_lib.grading.exercises.inputs import as_cell, draw
 from course_lib.grading.model import Alternative, Case, Exercise, Misconception
 from course_lib.grading.values import is_tensor, to_tensors
@@ -197,6 +198,10 @@ def _jacobian_square_kept(w_h: NDArray, n_steps: int) -> Any:
     return np.array(norms)
 
 
+def _jacobian_all_singular(w_h: NDArray, n_steps: int) -> Any:
+    return np.array([np.linalg.svd(m, compute_uv=False) for m in _powers(w_h, n_steps)])
+
+
 def _jacobian_overwriting(w_h: NDArray, n_steps: int) -> Any:
     norms = _norms(w_h, n_steps)
     w_h[...] = np.linalg.matrix_power(w_h, n_steps + 1)
@@ -245,6 +250,19 @@ _JACOBIAN_WRONG = [
         "of k. → Which operator multiplies matrices?",
     ),
     Misconception(
+        name="entries raised to a power, the Frobenius norm",
+        wrong=lambda w_h, n_steps: np.array([np.linalg.norm(w_h**k) for k in range(n_steps + 1)]),
+        hint="Two things. `**` raises every entry by itself to the power of k, so that after no "
+        "step all entries are 1; and the norm that you take adds up all squared entries. → Which "
+        "matrix is ∂h_t/∂h_t, and which operator multiplies matrices?",
+    ),
+    Misconception(
+        name="all singular values",
+        wrong=_jacobian_all_singular,
+        hint="You return all singular values of each product, d numbers a step. → Which one of "
+        "them says how much a vector is stretched at most?",
+    ),
+    Misconception(
         name="multiplied entry by entry",
         wrong=_jacobian_star,
         hint="For a diagonal matrix you're right: `*` multiplies entry by entry, so from the "
@@ -271,8 +289,8 @@ _JACOBIAN_WRONG = [
     Misconception(
         name="the end is missing",
         wrong=_jacobian_no_end,
-        hint="All your entries are right, but the last one is missing. → From 0 to n_steps, how "
-        "many numbers are there?",
+        hint="Your list ends one entry too early: it has n_steps numbers. → From 0 to n_steps, how "
+        "many are there?",
     ),
     Misconception(
         name="only the last",
@@ -611,8 +629,37 @@ _SELF_WRONG = [
     Misconception(
         name="x.T turns all axes round",
         wrong=_self(scores=lambda x: x @ x.T),
-        hint="For one sequence that's right. With a batch axis `.T` reverses the order of all "
-        "axes, the batch included. → Which two axes change places, counted from the end?",
+        hint="For one sequence that's right. A batch has one more axis in front: `.T` reverses all "
+        "of them, and a loop over `x` runs over sequences, not tokens. → Which two axes are the "
+        "tokens' and their numbers', counted from the end?",
+    ),
+    Misconception(
+        name="x.T turns all axes round, no maximum subtracted",
+        wrong=_self(scores=lambda x: x @ x.T, weigh=_naive_softmax),
+        hint="For one sequence of short tokens that's right. With a batch `.T` reverses the order "
+        "of all axes, the batch included. Long tokens are another matter, and can wait. → Which "
+        "two axes should change places, counted from the end?",
+    ),
+    Misconception(
+        name="x.T turns all axes round, one maximum for all tokens",
+        wrong=_self(scores=lambda x: x @ x.T, weigh=_global_shift),
+        hint="For one sequence of tokens that are equally long that's right. With a batch `.T` "
+        "reverses the order of all axes, the batch included. The maximum is another matter, and "
+        "can wait. → Which two axes should change places, counted from the end?",
+    ),
+    Misconception(
+        name="the axis counted from the front",
+        wrong=_self(weigh=lambda s: _softmax(s, axis=1)),
+        hint="For one sequence that's right. In a batch axis 1 is another one, and your columns "
+        "sum to 1 in the place of your rows. → Which number names the last axis however many "
+        "there are in front?",
+    ),
+    Misconception(
+        name="the axis counted from the front, no maximum subtracted",
+        wrong=_self(weigh=lambda s: np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)),
+        hint="For one sequence of short tokens that's right. In a batch axis 1 is another one, and "
+        "your columns sum to 1 in the place of your rows. Long tokens can wait. → Which number "
+        "names the last axis however many there are in front?",
     ),
     Misconception(
         name="features ask features",
@@ -758,7 +805,7 @@ class Layer:
     def __call__(self, x: Any) -> Any:
         """Apply the rule to a copy; tensors come back as tensors."""
         if is_tensor(x):
-            return to_tensors(np.asarray(self._rule(np.array(x.detach().cpu()))))
+            return to_tensors(np.asarray(self._rule(x.detach().cpu().numpy().copy())))
         return np.asarray(self._rule(np.array(x, dtype=float)))
 
 
@@ -844,13 +891,8 @@ def _fed(layer: Layer, n: int, d: int) -> Callable[[int], dict[str, Any]]:
 
 _GAP_CASES = [
     Case(
-        name="a function of each token alone",
-        inputs=_fed(_LENGTHS, 3, 4),
-        shows="one number a token, and no gap",
-    ),
-    Case(
         name="self-attention",
-        inputs=_fed(_ATTENTION, 4, 3),
+        inputs=_fed(_ATTENTION, 4, 4),
         shows="no gap but rounding",
     ),
     Case(
@@ -867,6 +909,11 @@ _GAP_CASES = [
         name="tokens in a sorted order",
         inputs=_fed(_SORTED, 4, 3),
         shows="the output never changes: that's invariance",
+    ),
+    Case(
+        name="one number a token",
+        inputs=_fed(_LENGTHS, 3, 4),
+        shows="an output without a second axis, and no gap",
     ),
     Case(
         name="neighbours on a ring of 5",
@@ -928,6 +975,12 @@ def _gap_of_features(function: Any, x: NDArray) -> Any:
     return max(float(np.abs(function(x[:, p]) - y[:, p]).max()) for p in orders)
 
 
+def _gap_of_tuples(function: Any, x: NDArray) -> Any:
+    return max(
+        float(np.abs(function(x[p]) - function(x)[p]).max()) for p in permutations(range(len(x)))
+    )
+
+
 def _gap_relative(function: Any, x: NDArray) -> Any:
     return _gap(function, x) / np.abs(function(x)).max()
 
@@ -963,6 +1016,18 @@ _GAP_WRONG = [
         hint="Both sides call the function on tokens in the same order, so you measure how far "
         "its outputs differ from each other. → On which side has x to be shuffled *before* the "
         "call?",
+    ),
+    Misconception(
+        name="a tuple for an index",
+        wrong=_gap_of_tuples,
+        hint="`permutations` yields tuples, and to numpy x[(2, 0, 1)] is x[2, 0, 1]: one entry of "
+        "an array with three axes. → What has a tuple to be turned into so that it picks rows?",
+    ),
+    Misconception(
+        name="two axes taken for granted",
+        wrong=_compared(left=lambda f, x, p: f(x[p, :]), right=lambda f, x, p: f(x)[p, :]),
+        hint="All is well as long as the output has two axes; a function may return one number a "
+        "token. → Which index picks entries along the first axis, however many others there are?",
     ),
     Misconception(
         name="the output's columns shuffled",
@@ -1174,7 +1239,9 @@ def layer_flops(n: int, d: int) -> tuple[int, int]:
     recurrence : int
         Of n steps h = tanh(W_x x + W_h h).
     """
-    return 4 * n * n * d, 4 * n * d * d
+    attention = accounting.total(accounting.plain_self_attention(n, d))
+    recurrence = accounting.total(accounting.rnn(n, d))
+    return attention.flops, recurrence.flops
 
 
 _FLOPS_CASES = [
@@ -1284,6 +1351,39 @@ _FLOPS_WRONG = [
         "asked for here. → What is left if all that runs element by element is taken out?",
     ),
     Misconception(
+        name="exponentials and tanh counted",
+        wrong=_flops(
+            lambda n, d: 4 * n * n * d + n * n,
+            lambda n, d: 4 * n * d * d + n * d,
+        ),
+        hint="You count an exponential for each score and a tanh for each number of the state as "
+        "well. True, but only matrix products are asked for here. → What is left if all that runs "
+        "element by element is taken out?",
+    ),
+    Misconception(
+        name="softmax and tanh counted",
+        wrong=_flops(
+            lambda n, d: 4 * n * n * d + 5 * n * n,
+            lambda n, d: 4 * n * d * d + n * d,
+        ),
+        hint="You count softmax and tanh as well. True, but only matrix products are asked for "
+        "here. → What is left if all that runs element by element is taken out?",
+    ),
+    Misconception(
+        name="tanh counted",
+        wrong=_flops(recurrence=lambda n, d: 4 * n * d * d + n * d),
+        hint="You count something for each number of the RNN's state as well, such as its tanh. "
+        "True, but only matrix products are asked for here. → What is left of a step if all that "
+        "runs element by element is taken out?",
+    ),
+    Misconception(
+        name="the bias counted too",
+        wrong=_flops(recurrence=lambda n, d: 4 * n * d * d + 3 * n * d),
+        hint="You count sums, biases and tanh of the RNN as well. True, but only matrix products "
+        "are asked for here. → What is left of a step if all that runs element by element is "
+        "taken out?",
+    ),
+    Misconception(
         name="the sum and tanh counted",
         wrong=_flops(recurrence=lambda n, d: 4 * n * d * d + 2 * n * d),
         hint="You count the RNN's sum and tanh as well. True, but only matrix products are asked "
@@ -1352,6 +1452,7 @@ _LAYER_FLOPS = Exercise(
     id="02.layer_flops",
     function="layer_flops",
     reference=layer_flops,
+    guarded=[accounting.plain_self_attention, accounting.rnn],
     cases=_FLOPS_CASES,
     returns=("attention", "recurrence"),
     misconceptions=_FLOPS_WRONG,
@@ -1458,6 +1559,20 @@ _CROSSOVER_WRONG = [
         "is asked for. → At n = d, who needs more, an RNN or self-attention?",
     ),
     Misconception(
+        name="the draw itself, and below 1",
+        wrong=_crossing(_draw_at, lambda x: int(np.ceil(x))),
+        hint="You return the length at which both need the same, rounded up; asked for is the "
+        "first one beyond it, and never less than 1. → At n = d, who needs more, an RNN or "
+        "self-attention?",
+    ),
+    Misconception(
+        name="the last length at which attention doesn't need more, and below 1",
+        wrong=_crossing(_draw_at, lambda x: int(np.floor(x))),
+        hint="You return the last length at which attention doesn't need more, and where the "
+        "projections alone cost more than the recurrence even one below 0. → What is the first "
+        "length of a sequence at which it does?",
+    ),
+    Misconception(
         name="the last length at which attention doesn't need more",
         wrong=_crossing(_draw_at, lambda x: max(1, int(np.floor(x)))),
         hint="You return the last length at which attention doesn't need more. → What is the first "
@@ -1481,6 +1596,38 @@ _CROSSOVER_WRONG = [
         wrong=_crossing(_draw_at, lambda x: max(1, int(np.floor(x + 0.5)) + 1)),
         hint="Where the two costs are equal between two lengths, you're one too far: you round up "
         "and then add 1. → Which whole number is the first above 3.5?",
+    ),
+    Misconception(
+        name="rounded and one added, and below 1",
+        wrong=_crossing(_draw_at, lambda x: int(np.floor(x + 0.5)) + 1),
+        hint="Where the two costs are equal between two lengths, you're one too far: something is "
+        "rounded (perhaps by `//`, on one part only) before 1 is added. And no sequence is shorter "
+        "than 1. → Which whole number is the first above 3.5?",
+    ),
+    Misconception(
+        name="a search that ends too early",
+        wrong=lambda d, gates=1, projections=0: next(
+            (n for n in range(1, 1000) if 2 * n + projections * d > 2 * gates * d), None
+        ),
+        hint="Your loop ends before it has found anything, and the function returns None. An LSTM "
+        "is four times as dear as an RNN. → How long may the sequence have to be, and what does a "
+        "`while` loop need no limit for?",
+    ),
+    Misconception(
+        name="projections of one token",
+        wrong=lambda d, gates=1, projections=0: next(
+            n for n in range(1, 100_000) if 2 * n * n + projections * d > 2 * gates * n * d
+        ),
+        hint="Without projections you're right. With them your attention is too cheap: every token "
+        "is multiplied, and you count one. → How often does each projection come up in a sequence "
+        "of n tokens?",
+    ),
+    Misconception(
+        name="a projection at half its cost",
+        wrong=_crossing(lambda d, g, p: d * (g - p / 4)),
+        hint="Without projections you're right. A projection costs you n d² FLOPs, half of what it "
+        "should: in this count a multiplication and an addition are 1 each. → What is 2 m k p for "
+        "(n × d) times (d × d)?",
     ),
     Misconception(
         name="gates left out",
@@ -1868,12 +2015,12 @@ _PATH_WRONG = [
         "neighbours on each side are in a window of width 5?",
     ),
     Misconception(
-        name="only arrows between tokens counted",
+        name="only links between tokens counted",
         wrong=_chains(path=_path_with(enter=0)),
         valid_variant=True,
-        hint="This exercise uses computations, not arrows between tokens: entering an RNN is one "
-        "as well, so that a path through 6 tokens has 6. → How many times is the RNN's function "
-        "applied until the last state knows the first token?",
+        hint="This exercise uses computations, where the chapter counts links between tokens: "
+        "entering an RNN is one as well, so that a path through 6 tokens has 6. → How many times "
+        "is the RNN's function applied until the last state knows the first token?",
     ),
     Misconception(
         name="from the last token to the first output",
@@ -2164,6 +2311,16 @@ def _gather_once(x: NDArray, rounds: int) -> Any:
     return _gather(x, min(rounds, 1))
 
 
+def _gather_one_array(x: NDArray, rounds: int) -> Any:
+    new = np.zeros_like(x)
+    for _ in range(rounds):
+        weights = _softmax(-_squares(x) / 2)
+        for i in range(len(x)):
+            new[i] = weights[i] @ x
+        x = new
+    return x
+
+
 _PROGRAM_HINT = (
     "Shuffle the tokens and the output isn't just shuffled, so this is no self-attention: it's a "
     "recurrence over the tokens."
@@ -2236,6 +2393,20 @@ _GATHER_WRONG = [
         wrong=_gather_once,
         hint="However many rounds there are, you return what one gives: each begins with the "
         "tokens that were passed in. → Which tokens does the second round start with?",
+    ),
+    Misconception(
+        name="every round from the start, into zeros",
+        wrong=lambda x, rounds: _gather(x, 1) if rounds else np.zeros_like(x),
+        hint="However many rounds there are, you return what one gives, and with none an array of "
+        "zeros: each round begins with the tokens that were passed in. → Which tokens does the "
+        "second round start with?",
+    ),
+    Misconception(
+        name="one new array for all rounds",
+        wrong=_gather_one_array,
+        hint="One round is right. After it your new array *is* the tokens, so that the second "
+        "round writes into what it reads: tokens move one after another again. → When does a round "
+        "need an array of its own?",
     ),
     Misconception(
         name="one round too many",
