@@ -2112,7 +2112,7 @@ _GRU_WRONG = [
         name="both biases reset",
         wrong=_gru_both_biases_inside,
         hint="The reset gate acts on both biases of the candidate: they were added up before it "
-        "came. → Which of the two stands beside W_in x, outside of r's bracket?",
+        "came. → Which of the two stands beside W_xn x, outside of r's bracket?",
     ),
     Misconception(
         name="no reset gate",
