@@ -318,15 +318,19 @@ def pieces_seen_before(lengths: Sequence[int], shares: ArrayLike) -> Plot:
     )
 
 
-def model_perplexities(results: dict[str, float], vocab_size: int) -> Plot:
+def model_perplexities(
+    results: dict[str, float], vocab_size: int, marked: Sequence[str] = ()
+) -> Plot:
     """Draw the perplexity of several models, on a logarithmic axis that ends at the uniform one's.
 
     Parameters
     ----------
     results : dict of str to float
-        Perplexity by the model's name; the last one is set off.
+        Perplexity by the model's name.
     vocab_size : int
         The perplexity of the uniform model, which needs no bar.
+    marked : sequence of str, optional
+        Names of models to set off.
 
     Returns
     -------
@@ -335,7 +339,7 @@ def model_perplexities(results: dict[str, float], vocab_size: int) -> Plot:
     Raises
     ------
     ValueError
-        If there is no model, or a perplexity is below 1 or not finite.
+        If there is no model, a perplexity is below 1 or not finite, or `marked` isn't among them.
 
     Examples
     --------
@@ -346,11 +350,13 @@ def model_perplexities(results: dict[str, float], vocab_size: int) -> Plot:
     values = np.array(list(results.values()), dtype=np.float64)
     if not values.size or not (np.isfinite(values) & (values >= 1.0)).all():
         raise ValueError(f"results must hold perplexities of at least 1; got {results!r}")
+    if not set(marked) <= set(results):
+        raise ValueError(f"marked must name models of results; got {list(marked)}")
     places = np.arange(values.size)
     with course_style():
         figure = Figure(figsize=(WIDTH, 1.2 + 0.45 * values.size), layout="constrained")
         axes = figure.add_subplot()
-        colours = [COLOURS["blue"]] * (values.size - 1) + [COLOURS["orange"]]
+        colours = [COLOURS["orange" if name in marked else "blue"] for name in results]
         axes.barh(places, values, height=0.62, color=colours)
         axes.axvline(vocab_size, color=MUTED, linestyle=(0, (4, 3)), linewidth=1.4)
         for place, value in zip(places, values, strict=True):
