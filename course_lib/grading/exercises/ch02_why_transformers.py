@@ -66,14 +66,14 @@ def jacobian_norms(w_h: NDArray, n_steps: int) -> NDArray:
     Parameters
     ----------
     w_h : float array, (d, d)
-        The recurrence is h_k = W_h h_{k−1} + W_x x_k.
+        The recurrence is s_k = W_h s_{k−1} + W_x x_k.
     n_steps : int
         At least 0.
 
     Returns
     -------
     float array, (n_steps + 1,)
-        Entry k is the spectral norm of ∂h_{t+k}/∂h_t.
+        Entry k is the spectral norm of ∂s_{t+k}/∂s_t.
     """
     return _norms(w_h, n_steps)
 
@@ -254,7 +254,7 @@ _JACOBIAN_WRONG = [
         wrong=lambda w_h, n_steps: np.array([np.linalg.norm(w_h**k) for k in range(n_steps + 1)]),
         hint="Two things. `**` raises every entry by itself to the power of k, so that after no "
         "step all entries are 1; and the norm that you take adds up all squared entries. → Which "
-        "matrix is ∂h_t/∂h_t, and which operator multiplies matrices?",
+        "matrix is ∂s_t/∂s_t, and which operator multiplies matrices?",
     ),
     Misconception(
         name="all singular values",
@@ -278,13 +278,13 @@ _JACOBIAN_WRONG = [
         name="one step too far",
         wrong=_jacobian_from_one,
         hint="Each of your entries belongs one place further on: the first is that of one step, "
-        "where it should be that of none. → Which matrix is ∂h_t/∂h_t?",
+        "where it should be that of none. → Which matrix is ∂s_t/∂s_t?",
     ),
     Misconception(
         name="the start is missing",
         wrong=_jacobian_too_short,
         hint="Your entries are right from one step on; the first one, for no step at all, is "
-        "missing. → Which matrix is ∂h_t/∂h_t, and what is its norm?",
+        "missing. → Which matrix is ∂s_t/∂s_t, and what is its norm?",
     ),
     Misconception(
         name="the end is missing",
@@ -1237,7 +1237,7 @@ def layer_flops(n: int, d: int) -> tuple[int, int]:
     attention : int
         Of softmax(X Xᵀ) X.
     recurrence : int
-        Of n steps h = tanh(W_x x + W_h h).
+        Of n steps s = tanh(W_x x + W_h s).
     """
     attention = accounting.total(accounting.plain_self_attention(n, d))
     recurrence = accounting.total(accounting.rnn(n, d))
@@ -1292,7 +1292,7 @@ _FLOPS_WRONG = [
         wrong=_flops(recurrence=lambda n, d: 2 * n * d * d),
         hint="Your attention is right, your RNN half of what it should be. A step multiplies two "
         "vectors by a matrix each, and every multiplication has its addition. → Which two "
-        "products does W_x x + W_h h hold?",
+        "products does W_x x + W_h s hold?",
     ),
     Misconception(
         name="one product in each",
@@ -1411,13 +1411,13 @@ _FLOPS_WRONG = [
         name="a gated RNN",
         wrong=_flops(recurrence=lambda n, d: 16 * n * d * d),
         hint="Your RNN is four times too dear: that's an LSTM, with four gates. → How many "
-        "matrices are in tanh(W_x x + W_h h)?",
+        "matrices are in tanh(W_x x + W_h s)?",
     ),
     Misconception(
         name="the state also multiplied by the length",
         wrong=_flops(recurrence=lambda n, d: 4 * n * n * d * d),
         hint="Your RNN grows with the square of the length. Each of its n steps multiplies a "
-        "vector, not the whole sequence. → What are the two shapes in W_h h?",
+        "vector, not the whole sequence. → What are the two shapes in W_h s?",
     ),
 ]
 
@@ -1603,15 +1603,6 @@ _CROSSOVER_WRONG = [
         hint="Where the two costs are equal between two lengths, you're one too far: something is "
         "rounded (perhaps by `//`, on one part only) before 1 is added. And no sequence is shorter "
         "than 1. → Which whole number is the first above 3.5?",
-    ),
-    Misconception(
-        name="a search that ends too early",
-        wrong=lambda d, gates=1, projections=0: next(
-            (n for n in range(1, 1000) if 2 * n + projections * d > 2 * gates * d), None
-        ),
-        hint="Your loop ends before it has found anything, and the function returns None. An LSTM "
-        "is four times as dear as an RNN. → How long may the sequence have to be, and what does a "
-        "`while` loop need no limit for?",
     ),
     Misconception(
         name="projections of one token",
