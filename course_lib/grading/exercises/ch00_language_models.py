@@ -176,12 +176,6 @@ def _chain_all_but_columns(conditionals: NDArray, tokens: NDArray) -> Any:
 
 _CHAIN_WRONG = [
     Misconception(
-        name="the probability itself",
-        wrong=_chain(np.prod),
-        hint="That's the probability of the sequence: the product. For 800 tokens it's smaller "
-        "than any float. → What becomes of a product of probabilities once you take its logarithm?",
-    ),
-    Misconception(
         name="the logarithm of the product",
         wrong=_chain(lambda p: _log(np.prod(p))),
         hint="Right as long as the product is a number above 0. That of 800 probabilities is too "
@@ -197,23 +191,22 @@ _CHAIN_WRONG = [
         "small for a float and becomes 0, which has no logarithm. → In which order do logarithm "
         "and multiplication have to come so that nothing tiny is ever formed?",
     ),
-    Misconception(
-        name="a product that starts at 0",
-        wrong=_chain(lambda p: _log(0.0 * np.prod(p))),
-        hint="The running product starts at 0 and stays there, and the logarithm of 0 is −∞. → "
-        "With which number does a product begin, with which a sum?",
+    *(
+        Misconception(
+            name=f"{text} added before the logarithm",
+            wrong=_chain(raised),
+            hint=f"Adding {text} (or cutting off there) keeps the logarithm from −∞, but 10⁻²⁰ "
+            "then counts as something far more probable. → Do you take logarithms of numbers that "
+            "no token asked for?",
+        )
+        for text, raised in _each_epsilon(lambda epsilon: lambda p: np.log(p + epsilon).sum())
     ),
     Misconception(
-        name="a sum that starts at 1",
-        wrong=_chain(lambda p: 1.0 + np.log(p).sum()),
-        hint="Your result is too large by exactly 1: the running sum starts at 1, as a product "
-        "would. → With which number does a sum begin?",
-    ),
-    Misconception(
-        name="the probabilities added",
-        wrong=_chain(np.sum),
-        hint="You add the probabilities themselves. A longer sequence then seems ever likelier, "
-        "even likelier than 1. → The chain rule multiplies; what does its logarithm add up?",
+        name="one-hot times the whole table's logarithm",
+        wrong=_chain_one_hot,
+        hint="Multiplying by a one-hot row is right on paper, but where the table holds a 0 you "
+        "form 0 · log 0, which is 0 · (−∞) and NaN. → Can you pick the probabilities first and "
+        "take only their logarithms?",
     ),
     Misconception(
         name="the logarithm of the sum",
@@ -234,17 +227,79 @@ _CHAIN_WRONG = [
         "logarithm turn a product into?",
     ),
     Misconception(
-        name="the sign turned",
-        wrong=_chain(lambda p: -np.log(p).sum()),
-        hint="Your result is positive, but a probability is at most 1 and its logarithm at most "
-        "0. The minus belongs to the loss. → Which of the two does the docstring ask for?",
-    ),
-    Misconception(
         name="the mean of the logarithms",
         wrong=_chain(lambda p: np.log(p).mean()),
         hint="You return the mean over the tokens. That's the way to the loss and to perplexity; "
         "the probability of the whole sequence isn't divided by its length. → What does the chain "
         "rule do with the T logarithms?",
+    ),
+    Misconception(
+        name="the first row for every position",
+        wrong=lambda conditionals, tokens: _log(conditionals[0, tokens]).sum(),
+        hint="You read all tokens' probabilities from the first row, as `np.take` without an axis "
+        "does. → Which row is the distribution of token t?",
+    ),
+    Misconception(
+        name="every position with every token",
+        wrong=lambda conditionals, tokens: _log(conditionals[:, tokens]).sum(),
+        hint="`conditionals[:, tokens]` is a square: every position with every token of the "
+        "sequence. You need one number a position. → What has to stand in place of the colon so "
+        "that position t meets token t only?",
+    ),
+    Misconception(
+        name="the likeliest token of each row",
+        wrong=lambda conditionals, tokens: _log(conditionals.max(axis=-1)).sum(),
+        hint="You take the largest probability of each row, which is that of the likeliest token, "
+        "not of the one that came. → Which column of row t does `tokens[t]` name?",
+    ),
+    Misconception(
+        name="the token before names the row",
+        wrong=_chain_bigram,
+        hint="You use the token before as the row's index, which is how a bigram table is read. "
+        "Here the rows are positions: row t already knows all that came before. → Which index of "
+        "the table is t?",
+    ),
+    Misconception(
+        name="only the first token",
+        wrong=_chain(lambda p: np.log(p[0])),
+        hint="Your result is the first token's log-probability alone. In a loop, that happens "
+        "when `return` stands inside of it. → How far is your `return` indented?",
+    ),
+    Misconception(
+        name="only the last token",
+        wrong=_chain(lambda p: np.log(p[-1])),
+        hint="Your result is the last token's log-probability alone. In a loop, that happens when "
+        "each round replaces the total. → Is there an `=` where `+=` should be?",
+    ),
+    Misconception(
+        name="the probability itself",
+        wrong=_chain(np.prod),
+        hint="That's the probability of the sequence: the product. For 800 tokens it's smaller "
+        "than any float. → What becomes of a product of probabilities once you take its logarithm?",
+    ),
+    Misconception(
+        name="a product that starts at 0",
+        wrong=_chain(lambda p: _log(0.0 * np.prod(p))),
+        hint="The running product starts at 0 and stays there, and the logarithm of 0 is −∞. → "
+        "With which number does a product begin, with which a sum?",
+    ),
+    Misconception(
+        name="a sum that starts at 1",
+        wrong=_chain(lambda p: 1.0 + np.log(p).sum()),
+        hint="Your result is too large by exactly 1: the running sum starts at 1, as a product "
+        "would. → With which number does a sum begin?",
+    ),
+    Misconception(
+        name="the probabilities added",
+        wrong=_chain(np.sum),
+        hint="You add the probabilities themselves. A longer sequence then seems ever likelier, "
+        "even likelier than 1. → The chain rule multiplies; what does its logarithm add up?",
+    ),
+    Misconception(
+        name="the sign turned",
+        wrong=_chain(lambda p: -np.log(p).sum()),
+        hint="Your result is positive, but a probability is at most 1 and its logarithm at most "
+        "0. The minus belongs to the loss. → Which of the two does the docstring ask for?",
     ),
     Misconception(
         name="the mean loss",
@@ -279,23 +334,6 @@ _CHAIN_WRONG = [
         hint="`log1p` adds 1 before it takes the logarithm, so your sum is positive. → What "
         "should be the logarithm of a probability of 1?",
     ),
-    *(
-        Misconception(
-            name=f"{text} added before the logarithm",
-            wrong=_chain(raised),
-            hint=f"Adding {text} (or cutting off there) keeps the logarithm from −∞, but 10⁻²⁰ "
-            "then counts as something far more probable. → Do you take logarithms of numbers that "
-            "no token asked for?",
-        )
-        for text, raised in _each_epsilon(lambda epsilon: lambda p: np.log(p + epsilon).sum())
-    ),
-    Misconception(
-        name="one-hot times the whole table's logarithm",
-        wrong=_chain_one_hot,
-        hint="Multiplying by a one-hot row is right on paper, but where the table holds a 0 you "
-        "form 0 · log 0, which is 0 · (−∞) and NaN. → Can you pick the probabilities first and "
-        "take only their logarithms?",
-    ),
     Misconception(
         name="rows and columns swapped",
         wrong=lambda conditionals, tokens: _log(conditionals[tokens, np.arange(len(tokens))]).sum(),
@@ -325,29 +363,10 @@ _CHAIN_WRONG = [
         "token's?",
     ),
     Misconception(
-        name="the first row for every position",
-        wrong=lambda conditionals, tokens: _log(conditionals[0, tokens]).sum(),
-        hint="You read all tokens' probabilities from the first row, as `np.take` without an axis "
-        "does. → Which row is the distribution of token t?",
-    ),
-    Misconception(
-        name="every position with every token",
-        wrong=lambda conditionals, tokens: _log(conditionals[:, tokens]).sum(),
-        hint="`conditionals[:, tokens]` is a square: every position with every token of the "
-        "sequence. You need one number a position. → What has to stand in place of the colon so "
-        "that position t meets token t only?",
-    ),
-    Misconception(
         name="the whole table",
         wrong=lambda conditionals, tokens: _log(conditionals).sum(),
         hint="You add up the logarithms of the whole table: your result is the same whichever "
         "tokens came. → Where does `tokens` come into your function?",
-    ),
-    Misconception(
-        name="the likeliest token of each row",
-        wrong=lambda conditionals, tokens: _log(conditionals.max(axis=-1)).sum(),
-        hint="You take the largest probability of each row, which is that of the likeliest token, "
-        "not of the one that came. → Which column of row t does `tokens[t]` name?",
     ),
     Misconception(
         name="row t read for token t + 1",
@@ -362,13 +381,6 @@ _CHAIN_WRONG = [
         "row t the distribution?",
     ),
     Misconception(
-        name="the token before names the row",
-        wrong=_chain_bigram,
-        hint="You use the token before as the row's index, which is how a bigram table is read. "
-        "Here the rows are positions: row t already knows all that came before. → Which index of "
-        "the table is t?",
-    ),
-    Misconception(
         name="the first token left out",
         wrong=_chain(lambda p: np.log(p[1:]).sum()),
         hint="The first token's probability is missing. It has nothing before it, and still a "
@@ -379,18 +391,6 @@ _CHAIN_WRONG = [
         wrong=_chain(lambda p: np.log(p[:-1]).sum()),
         hint="The last token's probability is missing from your result. → Where does your loop or "
         "slice end, and what does `range(n)` or `[:-1]` leave out?",
-    ),
-    Misconception(
-        name="only the first token",
-        wrong=_chain(lambda p: np.log(p[0])),
-        hint="Your result is the first token's log-probability alone. In a loop, that happens "
-        "when `return` stands inside of it. → How far is your `return` indented?",
-    ),
-    Misconception(
-        name="only the last token",
-        wrong=_chain(lambda p: np.log(p[-1])),
-        hint="Your result is the last token's log-probability alone. In a loop, that happens when "
-        "each round replaces the total. → Is there an `=` where `+=` should be?",
     ),
     Misconception(
         name="not added up",
@@ -568,40 +568,6 @@ _LOST_AXIS = (
 
 _LOG_SOFTMAX_WRONG = [
     Misconception(
-        name="softmax",
-        wrong=_log_softmax_wrong(_softmax),
-        hint="These are the probabilities, between 0 and 1; wanted are their logarithms, none "
-        "above 0. → What is log-softmax of a row whose probabilities you know, and what becomes "
-        "of a probability too small for a float?",
-    ),
-    Misconception(
-        name="softmax, no maximum subtracted",
-        wrong=_log_softmax_wrong(_naive_softmax),
-        hint="These are the probabilities, between 0 and 1; wanted are their logarithms, none "
-        "above 0. (Large scores overflow as well, which can wait.) → What does the logarithm turn "
-        "the division in softmax into?",
-    ),
-    Misconception(
-        name="the logarithm of a softmax without the maximum subtracted",
-        wrong=_log_of(_naive_softmax),
-        hint="Right on paper. e to the power of 2000 is more than a float holds, and of −3000 "
-        "it's 0, so that you end at ∞/∞ or at log 0. → What is the logarithm of the fraction, "
-        "written as a difference, before any exponential is taken?",
-    ),
-    Misconception(
-        name="the logarithm of a softmax with one maximum for all rows",
-        wrong=_log_of(_softmax_shifted_at_once),
-        hint="You shift all rows by the largest score of the whole array. In a row that lies far "
-        "below it all exponentials are 0, and 0/0 is NaN. → Whose maximum does each row need?",
-    ),
-    Misconception(
-        name="NaN and ∞ swept away before the logarithm",
-        wrong=_log_of(lambda x, axis: np.nan_to_num(_naive_softmax(x, axis))),
-        hint="Where scores are large your exponentials overflow and give NaN; with 0 in its place "
-        "the logarithm is −∞, for the very scores that should have most. → What has to happen "
-        "before the exponential so that there's no NaN to replace?",
-    ),
-    Misconception(
         name="0 in place of −∞",
         wrong=_log_softmax_wrong(
             lambda x, axis: np.where(_softmax(x, axis) > 0, np.log(_softmax(x, axis)), 0.0)
@@ -625,12 +591,6 @@ _LOG_SOFTMAX_WRONG = [
         "nothing that is 0 ever reaches the logarithm?",
     ),
     Misconception(
-        name="scores clipped to ±500",
-        wrong=_log_of(lambda x, axis: _softmax(np.clip(x, -500.0, 500.0), axis)),
-        hint="You cut scores off at ±500: those beyond become equal, and so do their "
-        "probabilities. → Which change leaves all differences between scores as they are?",
-    ),
-    Misconception(
         name="the logarithm of a stable softmax",
         wrong=_log_of(_softmax),
         hint="No overflow any more. But a probability such as e⁻⁹⁰⁰ is 0 to a float, and once it "
@@ -648,13 +608,6 @@ _LOG_SOFTMAX_WRONG = [
         for text, raised in _each_epsilon(_raised)
     ),
     Misconception(
-        name="no maximum subtracted",
-        wrong=_log_softmax_shifted_by(lambda x, axis: 0.0),
-        hint="x − log Σ eˣ is the formula, but e to the power of 2000 is more than a float holds, "
-        "and of −3000 it's 0. → Which number may be taken from all scores of a row without "
-        "changing the result?",
-    ),
-    Misconception(
         name="the mean subtracted",
         wrong=_log_softmax_shifted_by(lambda x, axis: x.mean(axis=axis, keepdims=True)),
         hint="Taking the mean away changes nothing on paper, but the largest score can still lie "
@@ -667,113 +620,49 @@ _LOG_SOFTMAX_WRONG = [
         "overflows. → After which shift is no exponent above 0?",
     ),
     Misconception(
+        name="the logarithm of a softmax without the maximum subtracted",
+        wrong=_log_of(_naive_softmax),
+        hint="Right on paper. e to the power of 2000 is more than a float holds, and of −3000 "
+        "it's 0, so that you end at ∞/∞ or at log 0. → What is the logarithm of the fraction, "
+        "written as a difference, before any exponential is taken?",
+    ),
+    Misconception(
+        name="the logarithm of a softmax with one maximum for all rows",
+        wrong=_log_of(_softmax_shifted_at_once),
+        hint="You shift all rows by the largest score of the whole array. In a row that lies far "
+        "below it all exponentials are 0, and 0/0 is NaN. → Whose maximum does each row need?",
+    ),
+    Misconception(
+        name="NaN and ∞ swept away before the logarithm",
+        wrong=_log_of(lambda x, axis: np.nan_to_num(_naive_softmax(x, axis))),
+        hint="Where scores are large your exponentials overflow and give NaN; with 0 in its place "
+        "the logarithm is −∞, for the very scores that should have most. → What has to happen "
+        "before the exponential so that there's no NaN to replace?",
+    ),
+    Misconception(
+        name="scores clipped to ±500",
+        wrong=_log_of(lambda x, axis: _softmax(np.clip(x, -500.0, 500.0), axis)),
+        hint="You cut scores off at ±500: those beyond become equal, and so do their "
+        "probabilities. → Which change leaves all differences between scores as they are?",
+    ),
+    Misconception(
+        name="no maximum subtracted",
+        wrong=_log_softmax_shifted_by(lambda x, axis: 0.0),
+        hint="x − log Σ eˣ is the formula, but e to the power of 2000 is more than a float holds, "
+        "and of −3000 it's 0. → Which number may be taken from all scores of a row without "
+        "changing the result?",
+    ),
+    Misconception(
         name="one maximum for all rows",
         wrong=_log_softmax_shifted_by(lambda x, axis: x.max()),
         hint="You shift all rows by the largest score of the whole array. In a row that lies far "
         "below it all exponentials are 0, and so is their sum. → Whose maximum does each row need?",
     ),
     Misconception(
-        name="the maximum not taken from the score itself",
-        wrong=_log_softmax_wrong(lambda x, axis: x - _log_sum(x, axis)),
-        hint="Your sum is that of shifted scores, but the score in front isn't shifted, so your "
-        "result is off by the maximum of the row. → From how many of the two x in x − log Σ eˣ "
-        "did you take the maximum?",
-    ),
-    Misconception(
-        name="the maximum taken away twice",
-        wrong=_log_softmax_wrong(lambda x, axis: x - 2 * _peak(x, axis) - _log_sum(x, axis)),
-        hint="Your result is off by the maximum of the row, which is taken away once too often: "
-        "from the score, and again with the sum. → If both scores in x − log Σ eˣ are shifted, "
-        "what is left to add or take away?",
-    ),
-    Misconception(
-        name="the maximum added back to the score",
-        wrong=_log_softmax_wrong(lambda x, axis: x + _peak(x, axis) - _log_sum(x, axis)),
-        hint="log Σ eˣ = m + log Σ e^(x − m), and all of it is taken away; yours takes away the "
-        "logarithm and adds m. → What does the minus in front of a bracket do to what is inside?",
-    ),
-    Misconception(
-        name="no sum",
-        wrong=_log_softmax_wrong(lambda x, axis: x - _peak(x, axis)),
-        hint="The largest score of each row gives exactly 0, which would be a probability of 1. "
-        "Subtracting the maximum is only the first step. → By the logarithm of what do all scores "
-        "of a row still have to be lowered?",
-    ),
-    Misconception(
-        name="the log-sum-exp alone",
-        wrong=_log_softmax_wrong(
-            lambda x, axis: (_peak(x, axis) + _log_sum(x, axis)).squeeze(axis)
-        ),
-        hint="That's log Σ eˣ, one number a row: the logarithm of softmax's denominator. → What "
-        "becomes of the fraction's numerator when you take the logarithm?",
-    ),
-    Misconception(
-        name="divided in place of subtracted",
-        wrong=_log_softmax_wrong(lambda x, axis: x / (_peak(x, axis) + _log_sum(x, axis))),
-        hint="You divide the score by log Σ eˣ. → What does the logarithm turn a division into?",
-    ),
-    Misconception(
-        name="shifted, then divided in place of subtracted",
-        wrong=_log_softmax_wrong(lambda x, axis: (x - _peak(x, axis)) / _log_sum(x, axis)),
-        hint="You divide the shifted score by the logarithm of the sum. → What does the logarithm "
-        "turn a division into?",
-    ),
-    Misconception(
-        name="the logarithm of the scores",
-        wrong=_log_softmax_wrong(
-            lambda x, axis: np.log(x) - np.log(np.exp(x).sum(axis=axis, keepdims=True))
-        ),
-        hint="You take the logarithm of the score itself, which is NaN for a negative one. In "
-        "softmax the numerator is eˣ. → What is the logarithm of eˣ?",
-    ),
-    Misconception(
-        name="the sum of the logarithms",
-        wrong=_log_softmax_wrong(lambda x, axis: x - x.sum(axis=axis, keepdims=True)),
-        hint="log and Σ have changed places: the sum of log eˣ is the sum of the scores. → Which "
-        "of exponential, sum and logarithm comes first, second and last?",
-    ),
-    Misconception(
-        name="the mean of the exponentials",
-        wrong=_log_softmax_wrong(
-            lambda x, axis: (
-                x
-                - _peak(x, axis)
-                - np.log(np.exp(x - _peak(x, axis)).mean(axis=axis, keepdims=True))
-            )
-        ),
-        hint="Your results are too large by the logarithm of the row's length: the exponentials "
-        "are averaged where they should be added up. → What does softmax divide by?",
-    ),
-    Misconception(
-        name="the sign turned",
-        wrong=_log_softmax_wrong(lambda x, axis: -_log_softmax(x, axis)),
-        hint="Your numbers are all positive: they are −log p, the surprise. → What is the sign of "
-        "the logarithm of a number between 0 and 1?",
-    ),
-    Misconception(
-        name="base 2",
-        wrong=_log_softmax_wrong(lambda x, axis: _log_softmax(x, axis) / log(2)),
-        hint="your numbers are 1.4427 times the right ones, which is 1 / ln 2: they are in bits. "
-        "This exercise uses nats. → Which of numpy's logarithms has the base e?",
-        valid_variant=True,
-    ),
-    Misconception(
-        name="base 2 for the sum only",
-        wrong=_log_softmax_wrong(lambda x, axis: x - _peak(x, axis) - _log_sum(x, axis) / log(2)),
-        hint="The logarithm of the sum has the base 2 (or is divided by ln 2), the exponential "
-        "has the base e: they don't undo each other. → Which of numpy's logarithms has the base e?",
-    ),
-    Misconception(
-        name="base 10 for the sum only",
-        wrong=_log_softmax_wrong(lambda x, axis: x - _peak(x, axis) - _log_sum(x, axis) / log(10)),
-        hint="The logarithm of the sum has the base 10, the exponential has the base e: they "
-        "don't undo each other. → Which of numpy's logarithms has the base e?",
-    ),
-    Misconception(
-        name="softmax first",
-        wrong=_log_softmax_wrong(lambda x, axis: _log_softmax(_softmax(x, axis), axis)),
-        hint="You take the log-softmax of probabilities: all rows come out much too even. → How "
-        "often is an exponential divided by a sum on the way to your result?",
+        name="always over the last axis",
+        wrong=_log_softmax_wrong(lambda x, axis: _log_softmax(x, -1)),
+        hint="Right along the last axis, but the argument `axis` makes no difference to your "
+        "function. → Where in your code are sums and maxima taken, and along what?",
     ),
     Misconception(
         name="over the first axis",
@@ -781,12 +670,6 @@ _LOG_SOFTMAX_WRONG = [
         hint="e to the power of your result sums to 1 down the columns, whatever `axis` says. "
         "With one row nobody can tell. → Which axis does your sum run along, and where does "
         "`axis` come in?",
-    ),
-    Misconception(
-        name="always over the last axis",
-        wrong=_log_softmax_wrong(lambda x, axis: _log_softmax(x, -1)),
-        hint="Right along the last axis, but the argument `axis` makes no difference to your "
-        "function. → Where in your code are sums and maxima taken, and along what?",
     ),
     Misconception(
         name="the sum of everything",
@@ -858,6 +741,123 @@ _LOG_SOFTMAX_WRONG = [
         ),
         hint=f"The maxima of the rows {_LOST_AXIS}→ Which argument of `max` keeps its axis, with "
         "length 1?",
+    ),
+    Misconception(
+        name="no sum",
+        wrong=_log_softmax_wrong(lambda x, axis: x - _peak(x, axis)),
+        hint="The largest score of each row gives exactly 0, which would be a probability of 1. "
+        "Subtracting the maximum is only the first step. → By the logarithm of what do all scores "
+        "of a row still have to be lowered?",
+    ),
+    Misconception(
+        name="base 2 for the sum only",
+        wrong=_log_softmax_wrong(lambda x, axis: x - _peak(x, axis) - _log_sum(x, axis) / log(2)),
+        hint="The logarithm of the sum has the base 2 (or is divided by ln 2), the exponential "
+        "has the base e: they don't undo each other. → Which of numpy's logarithms has the base e?",
+    ),
+    Misconception(
+        name="base 10 for the sum only",
+        wrong=_log_softmax_wrong(lambda x, axis: x - _peak(x, axis) - _log_sum(x, axis) / log(10)),
+        hint="The logarithm of the sum has the base 10, the exponential has the base e: they "
+        "don't undo each other. → Which of numpy's logarithms has the base e?",
+    ),
+    Misconception(
+        name="softmax",
+        wrong=_log_softmax_wrong(_softmax),
+        hint="These are the probabilities, between 0 and 1; wanted are their logarithms, none "
+        "above 0. → What is log-softmax of a row whose probabilities you know, and what becomes "
+        "of a probability too small for a float?",
+    ),
+    Misconception(
+        name="softmax, no maximum subtracted",
+        wrong=_log_softmax_wrong(_naive_softmax),
+        hint="These are the probabilities, between 0 and 1; wanted are their logarithms, none "
+        "above 0. (Large scores overflow as well, which can wait.) → What does the logarithm turn "
+        "the division in softmax into?",
+    ),
+    Misconception(
+        name="the maximum not taken from the score itself",
+        wrong=_log_softmax_wrong(lambda x, axis: x - _log_sum(x, axis)),
+        hint="Your sum is that of shifted scores, but the score in front isn't shifted, so your "
+        "result is off by the maximum of the row. → From how many of the two x in x − log Σ eˣ "
+        "did you take the maximum?",
+    ),
+    Misconception(
+        name="the maximum taken away twice",
+        wrong=_log_softmax_wrong(lambda x, axis: x - 2 * _peak(x, axis) - _log_sum(x, axis)),
+        hint="Your result is off by the maximum of the row, which is taken away once too often: "
+        "from the score, and again with the sum. → If both scores in x − log Σ eˣ are shifted, "
+        "what is left to add or take away?",
+    ),
+    Misconception(
+        name="the maximum added back to the score",
+        wrong=_log_softmax_wrong(lambda x, axis: x + _peak(x, axis) - _log_sum(x, axis)),
+        hint="log Σ eˣ = m + log Σ e^(x − m), and all of it is taken away; yours takes away the "
+        "logarithm and adds m. → What does the minus in front of a bracket do to what is inside?",
+    ),
+    Misconception(
+        name="the log-sum-exp alone",
+        wrong=_log_softmax_wrong(
+            lambda x, axis: (_peak(x, axis) + _log_sum(x, axis)).squeeze(axis)
+        ),
+        hint="That's log Σ eˣ, one number a row: the logarithm of softmax's denominator. → What "
+        "becomes of the fraction's numerator when you take the logarithm?",
+    ),
+    Misconception(
+        name="divided in place of subtracted",
+        wrong=_log_softmax_wrong(lambda x, axis: x / (_peak(x, axis) + _log_sum(x, axis))),
+        hint="You divide the score by log Σ eˣ. → What does the logarithm turn a division into?",
+    ),
+    Misconception(
+        name="shifted, then divided in place of subtracted",
+        wrong=_log_softmax_wrong(lambda x, axis: (x - _peak(x, axis)) / _log_sum(x, axis)),
+        hint="You divide the shifted score by the logarithm of the sum. → What does the logarithm "
+        "turn a division into?",
+    ),
+    Misconception(
+        name="the logarithm of the scores",
+        wrong=_log_softmax_wrong(
+            lambda x, axis: np.log(x) - np.log(np.exp(x).sum(axis=axis, keepdims=True))
+        ),
+        hint="You take the logarithm of the score itself, which is NaN for a negative one. In "
+        "softmax the numerator is eˣ. → What is the logarithm of eˣ?",
+    ),
+    Misconception(
+        name="the sum of the logarithms",
+        wrong=_log_softmax_wrong(lambda x, axis: x - x.sum(axis=axis, keepdims=True)),
+        hint="log and Σ have changed places: the sum of log eˣ is the sum of the scores. → Which "
+        "of exponential, sum and logarithm comes first, second and last?",
+    ),
+    Misconception(
+        name="the mean of the exponentials",
+        wrong=_log_softmax_wrong(
+            lambda x, axis: (
+                x
+                - _peak(x, axis)
+                - np.log(np.exp(x - _peak(x, axis)).mean(axis=axis, keepdims=True))
+            )
+        ),
+        hint="Your results are too large by the logarithm of the row's length: the exponentials "
+        "are averaged where they should be added up. → What does softmax divide by?",
+    ),
+    Misconception(
+        name="the sign turned",
+        wrong=_log_softmax_wrong(lambda x, axis: -_log_softmax(x, axis)),
+        hint="Your numbers are all positive: they are −log p, the surprise. → What is the sign of "
+        "the logarithm of a number between 0 and 1?",
+    ),
+    Misconception(
+        name="base 2",
+        wrong=_log_softmax_wrong(lambda x, axis: _log_softmax(x, axis) / log(2)),
+        hint="your numbers are 1.4427 times the right ones, which is 1 / ln 2: they are in bits. "
+        "This exercise uses nats. → Which of numpy's logarithms has the base e?",
+        valid_variant=True,
+    ),
+    Misconception(
+        name="softmax first",
+        wrong=_log_softmax_wrong(lambda x, axis: _log_softmax(_softmax(x, axis), axis)),
+        hint="You take the log-softmax of probabilities: all rows come out much too even. → How "
+        "often is an exponential divided by a sum on the way to your result?",
     ),
     Misconception(
         name="the scores are overwritten",
@@ -1123,6 +1123,26 @@ def _row_mean(values: NDArray) -> NDArray:
 
 _LOSS_WRONG = [
     Misconception(
+        name="ignore_index fixed at −100",
+        wrong=_loss(kept=lambda targets, ignore: targets != -100),
+        hint="Right for padding marked by −100, but the argument `ignore_index` makes no "
+        "difference to your function. → Which number should the targets be compared with?",
+    ),
+    Misconception(
+        name="padding used as an index",
+        wrong=_loss_padding_as_index,
+        hint="The loss is looked up at every position before the padding is left out, and −100 is "
+        "no column of the table. → Can you leave out these positions, or give them a harmless "
+        "target, before you look anything up?",
+    ),
+    Misconception(
+        name="the caller's targets overwritten",
+        wrong=_loss_touches,
+        hint="The loss is right, but the caller's targets have lost their padding: your function "
+        "writes into its argument. → Which line changes `targets` itself, and what could make a "
+        "new array (`np.where`)?",
+    ),
+    Misconception(
         name="padding counted as token 0",
         wrong=_loss(kept=_everything),
         hint="Positions of padding are in your mean, as if token 0 had come there. → Which "
@@ -1166,39 +1186,6 @@ _LOSS_WRONG = [
         "the same?",
     ),
     Misconception(
-        name="the sum a sequence",
-        wrong=_loss(reduce=lambda losses, kept: losses.sum() / len(losses)),
-        hint="You divide by the number of sequences. With a single sequence of tokens nobody can "
-        "tell; in a batch the loss grows with their length. → How many real tokens does the whole "
-        "batch have?",
-    ),
-    Misconception(
-        name="only the padding kept",
-        wrong=_loss(kept=lambda targets, ignore: targets == ignore),
-        hint="Your mask is turned round: it keeps the padding, and where there is none you take "
-        "the mean of nothing, which is NaN. → What is True in your mask, the positions that count "
-        "or the others?",
-    ),
-    Misconception(
-        name="ignore_index fixed at −100",
-        wrong=_loss(kept=lambda targets, ignore: targets != -100),
-        hint="Right for padding marked by −100, but the argument `ignore_index` makes no "
-        "difference to your function. → Which number should the targets be compared with?",
-    ),
-    Misconception(
-        name="token 0 never counted",
-        wrong=_loss(kept=lambda targets, ignore: targets > 0),
-        hint="You leave out every target that isn't above 0, and 0 is a token like any other, "
-        "unless `ignore_index` says so. → Which one number should the targets be compared with?",
-    ),
-    Misconception(
-        name="padding used as an index",
-        wrong=_loss_padding_as_index,
-        hint="The loss is looked up at every position before the padding is left out, and −100 is "
-        "no column of the table. → Can you leave out these positions, or give them a harmless "
-        "target, before you look anything up?",
-    ),
-    Misconception(
         name="padding used as an index, and counted",
         wrong=_loss_padding_not_known,
         hint="`ignore_index` makes no difference to your function: −100 is used as a column, and "
@@ -1206,19 +1193,18 @@ _LOSS_WRONG = [
         "up at all?",
     ),
     Misconception(
+        name="the sum a sequence",
+        wrong=_loss(reduce=lambda losses, kept: losses.sum() / len(losses)),
+        hint="You divide by the number of sequences. With a single sequence of tokens nobody can "
+        "tell; in a batch the loss grows with their length. → How many real tokens does the whole "
+        "batch have?",
+    ),
+    Misconception(
         name="written for one sequence",
         wrong=_loss_by_positions,
         hint="Indexing with `np.arange(len(targets))` fits one sequence. In a batch `len` counts "
         "sequences, and the two indices no longer fit together. → How can all axes in front be "
         "made one (`reshape`), or the lookup follow the last axis (`np.take_along_axis`)?",
-    ),
-    Misconception(
-        name="written for one sequence, no maximum subtracted",
-        wrong=_loss_first_attempt,
-        hint="Indexing with `np.arange(len(targets))` fits one sequence. In a batch `len` counts "
-        "sequences, and the two indices no longer fit together. (Padding and large logits come "
-        "next.) → How can all axes in front be made one (`reshape`), or the lookup follow the "
-        "last axis (`np.take_along_axis`)?",
     ),
     Misconception(
         name="a loop along one axis",
@@ -1229,10 +1215,133 @@ _LOSS_WRONG = [
         "(`np.take_along_axis`)?",
     ),
     Misconception(
+        name="softmax over axis 1",
+        wrong=_loss(log_p=lambda logits: _log_softmax(logits, 1)),
+        hint="Axis 1 is the vocabulary's for one sequence; in a batch it's the positions'. → "
+        "Which number names the last axis, however many there are?",
+    ),
+    Misconception(
+        name="the logarithm of a stable softmax",
+        wrong=_loss(log_p=lambda logits: _log(_softmax(logits))),
+        hint="A probability such as e⁻¹⁰⁰⁰ is 0 to a float, and its logarithm −∞. → Which "
+        "function from above gives log-probabilities without forming probabilities first?",
+    ),
+    *(
+        Misconception(
+            name=f"{text} added to the probabilities",
+            wrong=_loss(log_p=_log_of(raised)),
+            hint=f"Adding {text} to probabilities (or cutting them off there) hides that one was "
+            "rounded to 0, and makes the loss of a confident mistake far too small. → Which "
+            "function from above gives log-probabilities without forming probabilities first?",
+        )
+        for text, raised in _each_epsilon(_raised)
+    ),
+    Misconception(
+        name="NaN of one-hot times −∞",
+        wrong=_loss_one_hot(lambda y, p: -(y * _log(p)).sum() / len(y)),
+        hint="Multiplying by a one-hot row is right on paper, but a probability of 0 makes 0 · "
+        "log 0, which is 0 · (−∞) and NaN. → Which function from above gives log-probabilities "
+        "that are finite?",
+    ),
+    Misconception(
+        name="no maximum subtracted in the log-sum-exp",
+        wrong=_loss(log_p=lambda logits: logits - _log(np.exp(logits).sum(axis=-1, keepdims=True))),
+        hint="x − log Σ eˣ is the formula, but e to the power of 2000 is more than a float holds, "
+        "and of −3000 it's 0. → Which number may be taken from all logits of a row without "
+        "changing the result?",
+    ),
+    Misconception(
+        name="no maximum subtracted",
+        wrong=_loss(log_p=lambda logits: _log(_naive_softmax(logits))),
+        hint="With large logits your exponentials are ∞, or all of a row's are 0 (as when the "
+        "maximum of the whole array is taken from a row that lies far below it). The formula is "
+        "right; the numbers on the way aren't. → Which function from above gives "
+        "log-probabilities without forming such numbers?",
+    ),
+    Misconception(
+        name="NaN of one-hot times −∞, no maximum subtracted",
+        wrong=_loss_one_hot(lambda y, p: -(y * _log(p)).sum() / len(y), _naive_softmax),
+        hint="Where logits are large your softmax overflows or gives 0, and 0 · log 0 is NaN. → "
+        "Which function from above gives log-probabilities that are finite?",
+    ),
+    Misconception(
+        name="written for one sequence, no maximum subtracted",
+        wrong=_loss_first_attempt,
+        hint="Indexing with `np.arange(len(targets))` fits one sequence. In a batch `len` counts "
+        "sequences, and the two indices no longer fit together. (Padding and large logits come "
+        "next.) → How can all axes in front be made one (`reshape`), or the lookup follow the "
+        "last axis (`np.take_along_axis`)?",
+    ),
+    Misconception(
+        name="token 0 never counted",
+        wrong=_loss(kept=lambda targets, ignore: targets > 0),
+        hint="You leave out every target that isn't above 0, and 0 is a token like any other, "
+        "unless `ignore_index` says so. → Which one number should the targets be compared with?",
+    ),
+    Misconception(
+        name="every position with every target",
+        wrong=_loss_pairs,
+        hint="Your index pairs every position with the targets of all positions, and the mean "
+        "runs over all pairs. → How is one column picked for each row?",
+    ),
+    Misconception(
+        name="the logarithm of the mean probability",
+        wrong=_loss_one_hot(lambda y, p: -_log((y * p).sum(axis=-1).mean())),
+        hint="You take the mean of the probabilities and then the logarithm, which forgives a "
+        "confident mistake. → Which of the two comes first, the logarithm or the mean?",
+    ),
+    Misconception(
+        name="sum, not mean",
+        wrong=_loss(reduce=lambda losses, kept: losses.sum()),
+        hint="That's the sum over the tokens: right for one, and larger the more there are. → "
+        "What is the loss divided by, so that batches of any size compare?",
+    ),
+    Misconception(
+        name="one sum for all positions",
+        wrong=_loss(
+            log_p=lambda logits: logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+        ),
+        hint="One sum of exponentials for the whole array: the probabilities of all positions "
+        "together sum to 1. → What does `sum()` add up when it isn't told an axis?",
+    ),
+    Misconception(
         name="loops along two axes",
         wrong=_loss_two_loops,
         hint="Your loops take two axes in front for granted, a batch and its positions. Some "
         "cases have only one. → How can all axes in front be made one before the loop (`reshape`)?",
+    ),
+    Misconception(
+        name="softmax applied twice",
+        wrong=_loss(log_p=lambda logits: _log_softmax(_softmax(logits))),
+        hint="Your losses are what comes out when log-softmax is given probabilities: near log "
+        "|V| even where the model is sure. → What does your log-softmax or softmax get, logits or "
+        "the result of another softmax?",
+    ),
+    Misconception(
+        name="the likeliest token's loss",
+        wrong=_loss_one_hot(lambda y, p: -np.log(p.max(axis=-1)).mean()),
+        hint="You take the probability of the likeliest token, whatever came: a model that is "
+        "sure and wrong looks perfect. → Which column does the target name?",
+    ),
+    Misconception(
+        name="the entropy of the prediction",
+        wrong=_loss_one_hot(lambda y, p: -(p * np.log(np.maximum(p, 1e-300))).sum(axis=-1).mean()),
+        hint="You weigh log p with the model's own p: that's the entropy of the prediction, and "
+        "the targets don't come in. → With which distribution is log p weighed in a "
+        "*cross*-entropy?",
+    ),
+    Misconception(
+        name="the caller's logits overwritten",
+        wrong=_loss_touches_logits,
+        hint="The loss is right, but the caller's logits were changed on the way. → Which line "
+        "(perhaps with `-=`) writes into `logits` itself?",
+    ),
+    Misconception(
+        name="only the padding kept",
+        wrong=_loss(kept=lambda targets, ignore: targets == ignore),
+        hint="Your mask is turned round: it keeps the padding, and where there is none you take "
+        "the mean of nothing, which is NaN. → What is True in your mask, the positions that count "
+        "or the others?",
     ),
     Misconception(
         name="rows picked by the targets",
@@ -1247,18 +1356,6 @@ _LOSS_WRONG = [
         hint="`p[targets]` picks whole rows, and the rows are positions: the mean runs over all "
         "tokens of the vocabulary. (Large logits can wait.) → Which axis do the targets index, "
         "and what has to stand on the other?",
-    ),
-    Misconception(
-        name="every position with every target",
-        wrong=_loss_pairs,
-        hint="Your index pairs every position with the targets of all positions, and the mean "
-        "runs over all pairs. → How is one column picked for each row?",
-    ),
-    Misconception(
-        name="sum, not mean",
-        wrong=_loss(reduce=lambda losses, kept: losses.sum()),
-        hint="That's the sum over the tokens: right for one, and larger the more there are. → "
-        "What is the loss divided by, so that batches of any size compare?",
     ),
     Misconception(
         name="not reduced",
@@ -1294,13 +1391,6 @@ _LOSS_WRONG = [
         "many?",
     ),
     Misconception(
-        name="softmax applied twice",
-        wrong=_loss(log_p=lambda logits: _log_softmax(_softmax(logits))),
-        hint="Your losses are what comes out when log-softmax is given probabilities: near log "
-        "|V| even where the model is sure. → What does your log-softmax or softmax get, logits or "
-        "the result of another softmax?",
-    ),
-    Misconception(
         name="no softmax",
         wrong=_loss(log_p=lambda logits: logits),
         hint="You average the logits of the right tokens with a minus, and never turn them into "
@@ -1312,50 +1402,6 @@ _LOSS_WRONG = [
         wrong=_loss(log_p=np.log),
         hint="You take the logarithm of the logits themselves, as if they were probabilities. "
         "They may be 0 or negative. → Which function makes probabilities of them?",
-    ),
-    Misconception(
-        name="no maximum subtracted",
-        wrong=_loss(log_p=lambda logits: _log(_naive_softmax(logits))),
-        hint="With large logits your exponentials are ∞, or all of a row's are 0 (as when the "
-        "maximum of the whole array is taken from a row that lies far below it). The formula is "
-        "right; the numbers on the way aren't. → Which function from above gives "
-        "log-probabilities without forming such numbers?",
-    ),
-    Misconception(
-        name="no maximum subtracted in the log-sum-exp",
-        wrong=_loss(log_p=lambda logits: logits - _log(np.exp(logits).sum(axis=-1, keepdims=True))),
-        hint="x − log Σ eˣ is the formula, but e to the power of 2000 is more than a float holds, "
-        "and of −3000 it's 0. → Which number may be taken from all logits of a row without "
-        "changing the result?",
-    ),
-    Misconception(
-        name="the logarithm of a stable softmax",
-        wrong=_loss(log_p=lambda logits: _log(_softmax(logits))),
-        hint="A probability such as e⁻¹⁰⁰⁰ is 0 to a float, and its logarithm −∞. → Which "
-        "function from above gives log-probabilities without forming probabilities first?",
-    ),
-    *(
-        Misconception(
-            name=f"{text} added to the probabilities",
-            wrong=_loss(log_p=_log_of(raised)),
-            hint=f"Adding {text} to probabilities (or cutting them off there) hides that one was "
-            "rounded to 0, and makes the loss of a confident mistake far too small. → Which "
-            "function from above gives log-probabilities without forming probabilities first?",
-        )
-        for text, raised in _each_epsilon(_raised)
-    ),
-    Misconception(
-        name="NaN of one-hot times −∞",
-        wrong=_loss_one_hot(lambda y, p: -(y * _log(p)).sum() / len(y)),
-        hint="Multiplying by a one-hot row is right on paper, but a probability of 0 makes 0 · "
-        "log 0, which is 0 · (−∞) and NaN. → Which function from above gives log-probabilities "
-        "that are finite?",
-    ),
-    Misconception(
-        name="NaN of one-hot times −∞, no maximum subtracted",
-        wrong=_loss_one_hot(lambda y, p: -(y * _log(p)).sum() / len(y), _naive_softmax),
-        hint="Where logits are large your softmax overflows or gives 0, and 0 · log 0 is NaN. → "
-        "Which function from above gives log-probabilities that are finite?",
     ),
     Misconception(
         name="divided by the size of the vocabulary too",
@@ -1390,29 +1436,10 @@ _LOSS_WRONG = [
         "logarithm. → Which function of p is 0 at 1 and grows without bound towards 0?",
     ),
     Misconception(
-        name="the logarithm of the mean probability",
-        wrong=_loss_one_hot(lambda y, p: -_log((y * p).sum(axis=-1).mean())),
-        hint="You take the mean of the probabilities and then the logarithm, which forgives a "
-        "confident mistake. → Which of the two comes first, the logarithm or the mean?",
-    ),
-    Misconception(
         name="squared errors",
         wrong=_loss_one_hot(lambda y, p: ((y - p) ** 2).sum(axis=-1).mean()),
         hint="You add up squared differences from the one-hot target: the Brier score, which has "
         "no logarithm. → Which term of −Σ y log p is left when y is one-hot?",
-    ),
-    Misconception(
-        name="the likeliest token's loss",
-        wrong=_loss_one_hot(lambda y, p: -np.log(p.max(axis=-1)).mean()),
-        hint="You take the probability of the likeliest token, whatever came: a model that is "
-        "sure and wrong looks perfect. → Which column does the target name?",
-    ),
-    Misconception(
-        name="the entropy of the prediction",
-        wrong=_loss_one_hot(lambda y, p: -(p * np.log(np.maximum(p, 1e-300))).sum(axis=-1).mean()),
-        hint="You weigh log p with the model's own p: that's the entropy of the prediction, and "
-        "the targets don't come in. → With which distribution is log p weighed in a "
-        "*cross*-entropy?",
     ),
     Misconception(
         name="softmax over the positions",
@@ -1426,33 +1453,6 @@ _LOSS_WRONG = [
         wrong=_loss(log_p=lambda logits: _log_softmax(logits, 0)),
         hint="Your softmax runs down the first axis, whatever that is. → Along which axis do the "
         "probabilities of the next token lie?",
-    ),
-    Misconception(
-        name="softmax over axis 1",
-        wrong=_loss(log_p=lambda logits: _log_softmax(logits, 1)),
-        hint="Axis 1 is the vocabulary's for one sequence; in a batch it's the positions'. → "
-        "Which number names the last axis, however many there are?",
-    ),
-    Misconception(
-        name="one sum for all positions",
-        wrong=_loss(
-            log_p=lambda logits: logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
-        ),
-        hint="One sum of exponentials for the whole array: the probabilities of all positions "
-        "together sum to 1. → What does `sum()` add up when it isn't told an axis?",
-    ),
-    Misconception(
-        name="the caller's targets overwritten",
-        wrong=_loss_touches,
-        hint="The loss is right, but the caller's targets have lost their padding: your function "
-        "writes into its argument. → Which line changes `targets` itself, and what could make a "
-        "new array (`np.where`)?",
-    ),
-    Misconception(
-        name="the caller's logits overwritten",
-        wrong=_loss_touches_logits,
-        hint="The loss is right, but the caller's logits were changed on the way. → Which line "
-        "(perhaps with `-=`) writes into `logits` itself?",
     ),
 ]
 
@@ -1585,10 +1585,23 @@ def _token_mean(losses: NDArray, n_tokens: NDArray) -> Any:
 
 _PERPLEXITY_WRONG = [
     Misconception(
+        name="the product first, then its root",
+        wrong=_perplexed(lambda losses, n: np.exp((losses * n).sum()) ** (1 / n.sum())),
+        hint="Right on paper, and for short tests. One over the probability of thousands of "
+        "tokens is more than a float holds, so there is no root to take any more. → What do the "
+        "logarithms, which you are given, add up to, and when can you divide?",
+    ),
+    Misconception(
         name="the mean of the batches' means",
         wrong=_perplexed(lambda losses, n: np.exp(losses.mean())),
         hint="You average the batches' losses, so that a batch of 3 tokens counts as much as one "
         "of 32. → Of how many tokens is each loss the mean, and how do you get the sum back?",
+    ),
+    Misconception(
+        name="short batches weighted more",
+        wrong=_perplexed(lambda losses, n: np.exp((losses / n).sum() / (1 / n).sum())),
+        hint="Your weights are one over the number of tokens, so that short batches count most. → "
+        "Should a batch of 3 tokens count less or more than one of 32?",
     ),
     Misconception(
         name="the mean of the batches' perplexities",
@@ -1602,6 +1615,59 @@ _PERPLEXITY_WRONG = [
         wrong=_perplexed(lambda losses, n: _token_mean(np.exp(losses), n)),
         hint="The weights are right, but you average perplexities where losses should be "
         "averaged. → Which comes last, the exponential or the mean?",
+    ),
+    Misconception(
+        name="the last batch left out",
+        wrong=_perplexed(
+            lambda losses, n: np.exp(
+                _token_mean(losses[:-1], n[:-1]) if len(n) > 1 else _token_mean(losses, n)
+            )
+        ),
+        hint="The last batch is missing from your mean. It's shorter, not wrong: its tokens count "
+        "like all others. → Where does your loop or slice end?",
+    ),
+    Misconception(
+        name="the median batch",
+        wrong=_perplexed(lambda losses, n: np.exp(np.median(losses))),
+        hint="You take the median of the batches' losses; the others make no difference. → Which "
+        "mean counts every token the same?",
+    ),
+    Misconception(
+        name="the number of tokens multiplied in at the end",
+        wrong=_perplexed(lambda losses, n: np.exp(losses.mean()) * n.sum() / (len(n) * n.max())),
+        hint="You scale a perplexity by a share of tokens. Numbers of tokens belong into the mean "
+        "of the losses. → How much should each loss count there?",
+    ),
+    Misconception(
+        name="the sum of the losses",
+        wrong=_perplexed(lambda losses, n: np.exp(losses.sum())),
+        hint="You add the batches' losses and never divide: the perplexity multiplies with every "
+        "batch. → What is the mean loss of a single token?",
+    ),
+    Misconception(
+        name="the root left out of the product",
+        wrong=_perplexed(lambda losses, n: np.prod(np.exp(losses) ** (n / n.max()))),
+        hint="You multiply powers of the batches' perplexities, and the exponents don't sum to 1: "
+        "you divide by the largest batch. → By the number of what must the exponents be divided?",
+    ),
+    Misconception(
+        name="shares that are whole numbers",
+        wrong=_perplexed(lambda losses, n: np.exp((losses * (n // n.sum())).sum())),
+        hint="`//` cuts a share down to a whole number, which is 0 for every batch but a single "
+        "one. → Which division keeps the fraction?",
+    ),
+    Misconception(
+        name="weighted, and divided by the number of batches",
+        wrong=_perplexed(lambda losses, n: np.exp((losses * n / n.sum()).mean())),
+        hint="The weights sum to 1 already, and then `mean` divides by the number of batches once "
+        "more. → Which of the two makes a weighted mean out of weights that sum to 1, `sum` or "
+        "`mean`?",
+    ),
+    Misconception(
+        name="each loss divided by its tokens, and added",
+        wrong=_perplexed(lambda losses, n: np.exp((losses / n).sum())),
+        hint="You divide each loss by its number of tokens, but it's a mean over these tokens "
+        "already. → How do you get a batch's sum from its mean?",
     ),
     Misconception(
         name="no exponential",
@@ -1646,12 +1712,6 @@ _PERPLEXITY_WRONG = [
         "the perplexity?",
     ),
     Misconception(
-        name="the sum of the losses",
-        wrong=_perplexed(lambda losses, n: np.exp(losses.sum())),
-        hint="You add the batches' losses and never divide: the perplexity multiplies with every "
-        "batch. → What is the mean loss of a single token?",
-    ),
-    Misconception(
         name="the sum over all tokens",
         wrong=_perplexed(lambda losses, n: np.exp((losses * n).sum())),
         hint="losses · n_tokens adds up what all tokens cost, and you raise e to the power of "
@@ -1662,13 +1722,6 @@ _PERPLEXITY_WRONG = [
         wrong=_perplexed(lambda losses, n: np.exp((losses * n).mean())),
         hint="losses · n_tokens adds up what all tokens cost, and you divide by the number of "
         "batches. → By the number of what should it be divided?",
-    ),
-    Misconception(
-        name="the product first, then its root",
-        wrong=_perplexed(lambda losses, n: np.exp((losses * n).sum()) ** (1 / n.sum())),
-        hint="Right on paper, and for short tests. One over the probability of thousands of "
-        "tokens is more than a float holds, so there is no root to take any more. → What do the "
-        "logarithms, which you are given, add up to, and when can you divide?",
     ),
     Misconception(
         name="divided after the exponential",
@@ -1695,18 +1748,6 @@ _PERPLEXITY_WRONG = [
         "already. → How do you get a batch's sum from its mean?",
     ),
     Misconception(
-        name="each loss divided by its tokens, and added",
-        wrong=_perplexed(lambda losses, n: np.exp((losses / n).sum())),
-        hint="You divide each loss by its number of tokens, but it's a mean over these tokens "
-        "already. → How do you get a batch's sum from its mean?",
-    ),
-    Misconception(
-        name="the root left out of the product",
-        wrong=_perplexed(lambda losses, n: np.prod(np.exp(losses) ** (n / n.max()))),
-        hint="You multiply powers of the batches' perplexities, and the exponents don't sum to 1: "
-        "you divide by the largest batch. → By the number of what must the exponents be divided?",
-    ),
-    Misconception(
         name="the sign turned",
         wrong=_perplexed(lambda losses, n: np.exp(-_token_mean(losses, n))),
         hint="Your result is below 1: it's the typical probability of a token, and the perplexity "
@@ -1725,51 +1766,10 @@ _PERPLEXITY_WRONG = [
         "of a model that is always certain and right?",
     ),
     Misconception(
-        name="shares that are whole numbers",
-        wrong=_perplexed(lambda losses, n: np.exp((losses * (n // n.sum())).sum())),
-        hint="`//` cuts a share down to a whole number, which is 0 for every batch but a single "
-        "one. → Which division keeps the fraction?",
-    ),
-    Misconception(
-        name="the last batch left out",
-        wrong=_perplexed(
-            lambda losses, n: np.exp(
-                _token_mean(losses[:-1], n[:-1]) if len(n) > 1 else _token_mean(losses, n)
-            )
-        ),
-        hint="The last batch is missing from your mean. It's shorter, not wrong: its tokens count "
-        "like all others. → Where does your loop or slice end?",
-    ),
-    Misconception(
-        name="short batches weighted more",
-        wrong=_perplexed(lambda losses, n: np.exp((losses / n).sum() / (1 / n).sum())),
-        hint="Your weights are one over the number of tokens, so that short batches count most. → "
-        "Should a batch of 3 tokens count less or more than one of 32?",
-    ),
-    Misconception(
-        name="the number of tokens multiplied in at the end",
-        wrong=_perplexed(lambda losses, n: np.exp(losses.mean()) * n.sum() / (len(n) * n.max())),
-        hint="You scale a perplexity by a share of tokens. Numbers of tokens belong into the mean "
-        "of the losses. → How much should each loss count there?",
-    ),
-    Misconception(
         name="one for every batch",
         wrong=_perplexed(lambda losses, n: np.exp(losses)),
         hint="These are the perplexities of the batches, each by itself. The whole test has one. "
         "→ Into which one number do the losses go before the exponential?",
-    ),
-    Misconception(
-        name="weighted, and divided by the number of batches",
-        wrong=_perplexed(lambda losses, n: np.exp((losses * n / n.sum()).mean())),
-        hint="The weights sum to 1 already, and then `mean` divides by the number of batches once "
-        "more. → Which of the two makes a weighted mean out of weights that sum to 1, `sum` or "
-        "`mean`?",
-    ),
-    Misconception(
-        name="the median batch",
-        wrong=_perplexed(lambda losses, n: np.exp(np.median(losses))),
-        hint="You take the median of the batches' losses; the others make no difference. → Which "
-        "mean counts every token the same?",
     ),
 ]
 
@@ -2012,6 +2012,110 @@ def _sample_last_row_wins(cdf: NDArray, u: NDArray) -> Any:
 
 _SAMPLE_WRONG = [
     Misconception(
+        name="the loop goes along one axis only",
+        wrong=_sampled(pick=lambda c, u: _sample_rows(c / c[..., -1:], u)),
+        hint="Your loop takes one axis in front for granted. In a batch with two, a round of it "
+        "meets several rows at once. → How can all axes in front be made one (`reshape`), or the "
+        "comparison work without a loop?",
+    ),
+    Misconception(
+        name="no maximum subtracted",
+        wrong=_sampled(
+            p=lambda x, t: _naive_softmax(x / t),
+        ),
+        hint="e to the power of 3000 is more than a float holds, and of −3000 it's 0, so your "
+        "probabilities are NaN and no comparison with them is True. → Which number may be taken "
+        "from all logits of a row without changing the probabilities?",
+    ),
+    Misconception(
+        name="an id beyond the vocabulary",
+        wrong=_sampled(pick=_count),
+        hint="The heights should end at 1, but rounding left the last one a little below, and the "
+        "uniform number fell above it: your id is |V|, which no token has. → What could you "
+        "divide the heights by, or do to the ids, so that this can't happen?",
+    ),
+    Misconception(
+        name="token 0 where none is found",
+        wrong=_sampled(pick=_sample_first_true),
+        hint="Rounding left the last height a little below 1, the uniform number fell above it, "
+        "and `argmax` of nothing but False is 0: the first token in place of the last. → What "
+        "could you divide the heights by so that the last is exactly 1?",
+    ),
+    Misconception(
+        name="no id where none is found",
+        wrong=_sampled(pick=_sample_append),
+        hint="Rounding left the last height a little below 1, the uniform number fell above it, "
+        "and your walk along the row found nothing to append. → If no height before the last one "
+        "exceeds the number, which token must it be?",
+    ),
+    Misconception(
+        name="no maximum subtracted, an id beyond the vocabulary",
+        wrong=_sampled(p=lambda x, t: _naive_softmax(x / t), pick=_count),
+        hint="Two things are left. Rounding can leave the last height below u, which makes your "
+        "id |V|; and logits in the thousands overflow. → What could you divide the heights by, or "
+        "do to the ids, so that none is |V|?",
+    ),
+    Misconception(
+        name="no maximum subtracted, token 0 where none is found",
+        wrong=_sampled(p=lambda x, t: _naive_softmax(x / t), pick=_sample_first_true),
+        hint="Two things are left. Where rounding left the last height below u, `argmax` of "
+        "nothing but False is 0; and logits in the thousands overflow. → What could you divide "
+        "the heights by so that the last is exactly 1?",
+    ),
+    Misconception(
+        name="the height reached, not exceeded",
+        wrong=_sampled(pick=_sample_first_reached),
+        hint="One edge is on the wrong side: u = 0 gives you token 0 even where its probability "
+        "is 0. A uniform number can be 0 and can't be 1, so token i owns its lower edge and not "
+        "its upper one. → Should a height that equals u count as passed (`<=`, or `side=` of "
+        "`searchsorted`)?",
+    ),
+    Misconception(
+        name="token 0 where none is found, the height reached, not exceeded",
+        wrong=_sampled(pick=lambda c, u: (c >= u[..., None]).argmax(axis=-1)),
+        hint="Two edges need care. u = 0 must not give a token of probability 0; and where "
+        "rounding left the last height below u, `argmax` of nothing but False is 0. → For u = 0, "
+        "should a height that equals u be taken (`>=`) or passed (`>`)?",
+    ),
+    Misconception(
+        name="an id beyond the vocabulary, the height reached, not exceeded",
+        wrong=_sampled(pick=lambda c, u: (c < u[..., None]).sum(axis=-1)),
+        hint="Two edges need care. u = 0 must not give a token of probability 0; and rounding can "
+        "leave the last height below u, which makes your id |V|. → For u = 0, should a height "
+        "that equals u count as passed (`<=`) or not (`<`)?",
+    ),
+    Misconception(
+        name="no id where none is found, the height reached, not exceeded",
+        wrong=_sampled(pick=lambda c, u: _sample_append(c, u, reached=True)),
+        hint="Two edges need care. u = 0 must not give a token of probability 0; and where "
+        "rounding left the last height below u, your walk finds nothing. → For u = 0, should a "
+        "height that equals u end the walk (`<=`) or not (`<`)?",
+    ),
+    Misconception(
+        name="no maximum subtracted, an id beyond the vocabulary, the height reached",
+        wrong=_sampled(
+            p=lambda x, t: _naive_softmax(x / t), pick=lambda c, u: (c < u[..., None]).sum(axis=-1)
+        ),
+        hint="Three edges need care: u = 0 must not give a token of probability 0, rounding can "
+        "leave the last height below u, and logits in the thousands overflow. → For u = 0, should "
+        "a height that equals u count as passed (`<=`) or not (`<`)?",
+    ),
+    Misconception(
+        name="no maximum subtracted, token 0 where none is found, the height reached",
+        wrong=_sampled(
+            p=lambda x, t: _naive_softmax(x / t), pick=lambda c, u: (c >= u[..., None]).argmax(-1)
+        ),
+        hint="Three edges need care: u = 0 must not give a token of probability 0, `argmax` of "
+        "nothing but False is 0, and logits in the thousands overflow. → For u = 0, should a "
+        "height that equals u be taken (`>=`) or passed (`>`)?",
+    ),
+    Misconception(
+        name="the root of the temperature",
+        wrong=_sampled(p=lambda x, t: _softmax(x / t**0.5)),
+        hint="Right at temperature 1; elsewhere the logits are divided by the root of the "
+        "temperature. → By what are they divided in softmax(logits / temperature)?",
+    ),
+    Misconception(
         name="the temperature multiplied",
         wrong=_sampled(p=lambda x, t: _softmax(x * t)),
         hint="Your tokens are those of softmax(logits · temperature): at ½ it's flatter where it "
@@ -2044,11 +2148,30 @@ _SAMPLE_WRONG = [
         "→ What has to be done to them before they can share out the interval from 0 to 1?",
     ),
     Misconception(
+        name="the square of the temperature",
+        wrong=_sampled(p=lambda x, t: _softmax(x / t**2)),
+        hint="Right at temperature 1; elsewhere the logits are divided by the temperature twice. "
+        "→ In which lines does `temperature` occur?",
+    ),
+    Misconception(
         name="powers that aren't normalised, an id beyond the vocabulary",
         wrong=_sampled(p=lambda x, t: _softmax(x) ** (1 / t), pick=_count),
         hint="Dividing log-probabilities by t makes p to the power of 1/t: a good way, but these "
         "powers don't sum to 1 unless t is 1. → What has to be done to them before they can share "
         "out the interval from 0 to 1?",
+    ),
+    Misconception(
+        name="the first row's heights for all",
+        wrong=_sampled(pick=_sample_one_row),
+        hint="All uniform numbers are looked up in the heights of the first row, or in one long "
+        "row of all heights (`cumsum` without an axis). → Which row belongs to which uniform "
+        "number?",
+    ),
+    Misconception(
+        name="running sums along the first axis",
+        wrong=_sampled(cdf=lambda p: p.cumsum(axis=0)),
+        hint="Your running sums go from draw to draw, not from token to token. → Along which axis "
+        "do the probabilities of one draw lie?",
     ),
     Misconception(
         name="softmax twice",
@@ -2063,22 +2186,55 @@ _SAMPLE_WRONG = [
         "How often is softmax applied on the way to your result?",
     ),
     Misconception(
-        name="the square of the temperature",
-        wrong=_sampled(p=lambda x, t: _softmax(x / t**2)),
-        hint="Right at temperature 1; elsewhere the logits are divided by the temperature twice. "
-        "→ In which lines does `temperature` occur?",
+        name="the nearest height",
+        wrong=_sampled(pick=lambda c, u: np.abs(c - u[..., None]).argmin(axis=-1)),
+        hint="You take the token whose height is nearest to the uniform number, above or below. → "
+        "Between which two heights lies token i?",
     ),
     Misconception(
-        name="the root of the temperature",
-        wrong=_sampled(p=lambda x, t: _softmax(x / t**0.5)),
-        hint="Right at temperature 1; elsewhere the logits are divided by the root of the "
-        "temperature. → By what are they divided in softmax(logits / temperature)?",
+        name="ranks in place of ids",
+        wrong=_sample_ranks,
+        hint="You sort the probabilities and return a place in the sorted order: 0 is then the "
+        "likeliest token, whichever that is. → How do you get from a rank back to an id, or do "
+        "without sorting?",
     ),
     Misconception(
-        name="the likeliest token",
-        wrong=lambda logits, uniforms, temperature=1.0: logits.argmax(axis=-1),
-        hint="You return the likeliest token of each row, whatever the uniform number is: that's "
-        "greedy decoding. → Where does `uniforms` come into your function?",
+        name="running sums over all rows",
+        wrong=_sampled(cdf=lambda p: p.cumsum(), pick=_sample_flat),
+        hint="`cumsum` without an axis runs through all rows as one: only the first row's heights "
+        "end at 1. → Along which axis do the probabilities of one draw lie?",
+    ),
+    Misconception(
+        name="softmax over the first axis",
+        wrong=_sampled(p=lambda x, t: _softmax(x / t, 0)),
+        hint="Your softmax runs over the draws: the probabilities of one row don't sum to 1. → "
+        "Along which axis do the logits of one draw lie?",
+    ),
+    Misconception(
+        name="no heights",
+        wrong=_sampled(cdf=lambda p: p),
+        hint="You compare the uniform number with the probabilities themselves, not with their "
+        "running sums. → Where does the piece of token 2 begin, and where does it end?",
+    ),
+    Misconception(
+        name="ranks from the least likely",
+        wrong=_sample_ranks_up,
+        hint="You sort the probabilities and return a place in the sorted order, which isn't the "
+        "id. Running sums rise without any sorting. → Is there a reason to sort?",
+    ),
+    Misconception(
+        name="the last row's token for all",
+        wrong=_sampled(pick=_sample_last_row_wins),
+        hint="All your rows get the token of the last one. In a loop, that happens when each "
+        "round fills the whole result. → Into which place does a round write?",
+    ),
+    Misconception(
+        name="one sum for all rows",
+        wrong=_sampled(
+            p=lambda x, t: np.exp(x / t - (x / t).max()) / np.exp(x / t - (x / t).max()).sum()
+        ),
+        hint="You divide by the sum over all rows, so that a row's heights end far below 1. → "
+        "What does `sum()` add up when it isn't told an axis?",
     ),
     Misconception(
         name="all tokens equally often",
@@ -2087,16 +2243,74 @@ _SAMPLE_WRONG = [
         "equally often. → How wide should the piece of a token be?",
     ),
     Misconception(
-        name="one id too high",
-        wrong=_sampled(pick=lambda c, u: _count(c, u) + 1),
-        hint="Your ids are all one too high, as if tokens were numbered from 1. → Which id has a "
-        "uniform number that lies below the first token's height?",
-    ),
-    Misconception(
         name="one id too low",
         wrong=_sampled(pick=lambda c, u: np.maximum(_count(c, u) - 1, 0)),
         hint="Your ids are one too low, as if the heights began with a 0 in front. → Which id has "
         "a uniform number that lies above one height and below all others?",
+    ),
+    Misconception(
+        name="the heights not divided by the sum",
+        wrong=_sampled(p=lambda x, t: np.exp(x / t - (x / t).max(axis=-1, keepdims=True))),
+        hint="Your heights are sums of exponentials that weren't divided by their total, so they "
+        "don't end at 1. → What makes exponentials into shares of a whole?",
+    ),
+    Misconception(
+        name="exponentials not divided, no maximum subtracted",
+        wrong=_sampled(p=lambda x, t: np.exp(x / t)),
+        hint="Your heights are sums of exponentials that weren't divided by their total, so they "
+        "don't end at 1. → What makes exponentials into shares of a whole?",
+    ),
+    Misconception(
+        name="heights of logits",
+        wrong=_sampled(p=lambda x, t: x / t),
+        hint="You add up the logits themselves, which may be negative. → Which function makes "
+        "shares of one whole of them?",
+    ),
+    Misconception(
+        name="the first probability above the uniform number",
+        wrong=_sampled(cdf=lambda p: p, pick=_sample_first_true),
+        hint="You take the first token whose own probability exceeds the uniform number. → Where "
+        "does the piece of token 2 begin, and where does it end?",
+    ),
+    Misconception(
+        name="laid out from the likeliest",
+        wrong=_sample_sorted,
+        hint="the tokens lie side by side in the order of their probabilities, which gives every "
+        "token as often. This exercise uses the order of the ids, so that a given uniform number "
+        "always means the same. → What is the sort for?",
+        valid_variant=True,
+    ),
+    *(
+        Misconception(
+            name=f"uniform numbers set against the tokens, {name}",
+            wrong=_sampled(pick=pick),
+            hint="Comparing heights (…, |V|) with uniform numbers (…) sets the last axis of each "
+            "against the other: tokens against rows. → What shape do the uniform numbers need so "
+            "that each is compared with all heights of its own row?",
+        )
+        for name, pick in _FLAT_COMPARISONS.items()
+    ),
+    Misconception(
+        name="one noise for all tokens",
+        wrong=lambda logits, uniforms, temperature=1.0: (
+            logits / temperature - np.log(-np.log(uniforms))[..., None]
+        ).argmax(axis=-1),
+        hint="Adding noise to the logits and taking the largest is a way to sample, but every "
+        "token needs a noise of its own: the same for all changes nothing. With one uniform "
+        "number a row another way is asked for. → If the tokens lie side by side between 0 and 1, "
+        "each as wide as it is probable, on which one does the number fall?",
+    ),
+    Misconception(
+        name="the likeliest token",
+        wrong=lambda logits, uniforms, temperature=1.0: logits.argmax(axis=-1),
+        hint="You return the likeliest token of each row, whatever the uniform number is: that's "
+        "greedy decoding. → Where does `uniforms` come into your function?",
+    ),
+    Misconception(
+        name="one id too high",
+        wrong=_sampled(pick=lambda c, u: _count(c, u) + 1),
+        hint="Your ids are all one too high, as if tokens were numbered from 1. → Which id has a "
+        "uniform number that lies below the first token's height?",
     ),
     Misconception(
         name="the number of heights above",
@@ -2118,97 +2332,11 @@ _SAMPLE_WRONG = [
         "the token is found. → What should end the inner loop?",
     ),
     Misconception(
-        name="no id where none is found",
-        wrong=_sampled(pick=_sample_append),
-        hint="Rounding left the last height a little below 1, the uniform number fell above it, "
-        "and your walk along the row found nothing to append. → If no height before the last one "
-        "exceeds the number, which token must it be?",
-    ),
-    Misconception(
-        name="no id where none is found, the height reached, not exceeded",
-        wrong=_sampled(pick=lambda c, u: _sample_append(c, u, reached=True)),
-        hint="Two edges need care. u = 0 must not give a token of probability 0; and where "
-        "rounding left the last height below u, your walk finds nothing. → For u = 0, should a "
-        "height that equals u end the walk (`<=`) or not (`<`)?",
-    ),
-    Misconception(
-        name="the height reached, not exceeded",
-        wrong=_sampled(pick=_sample_first_reached),
-        hint="One edge is on the wrong side: u = 0 gives you token 0 even where its probability "
-        "is 0. A uniform number can be 0 and can't be 1, so token i owns its lower edge and not "
-        "its upper one. → Should a height that equals u count as passed (`<=`, or `side=` of "
-        "`searchsorted`)?",
-    ),
-    Misconception(
-        name="an id beyond the vocabulary",
-        wrong=_sampled(pick=_count),
-        hint="The heights should end at 1, but rounding left the last one a little below, and the "
-        "uniform number fell above it: your id is |V|, which no token has. → What could you "
-        "divide the heights by, or do to the ids, so that this can't happen?",
-    ),
-    Misconception(
-        name="token 0 where none is found",
-        wrong=_sampled(pick=_sample_first_true),
-        hint="Rounding left the last height a little below 1, the uniform number fell above it, "
-        "and `argmax` of nothing but False is 0: the first token in place of the last. → What "
-        "could you divide the heights by so that the last is exactly 1?",
-    ),
-    Misconception(
-        name="token 0 where none is found, the height reached, not exceeded",
-        wrong=_sampled(pick=lambda c, u: (c >= u[..., None]).argmax(axis=-1)),
-        hint="Two edges need care. u = 0 must not give a token of probability 0; and where "
-        "rounding left the last height below u, `argmax` of nothing but False is 0. → For u = 0, "
-        "should a height that equals u be taken (`>=`) or passed (`>`)?",
-    ),
-    Misconception(
-        name="an id beyond the vocabulary, the height reached, not exceeded",
-        wrong=_sampled(pick=lambda c, u: (c < u[..., None]).sum(axis=-1)),
-        hint="Two edges need care. u = 0 must not give a token of probability 0; and rounding can "
-        "leave the last height below u, which makes your id |V|. → For u = 0, should a height "
-        "that equals u count as passed (`<=`) or not (`<`)?",
-    ),
-    Misconception(
-        name="the heights not divided by the sum",
-        wrong=_sampled(p=lambda x, t: np.exp(x / t - (x / t).max(axis=-1, keepdims=True))),
-        hint="Your heights are sums of exponentials that weren't divided by their total, so they "
-        "don't end at 1. → What makes exponentials into shares of a whole?",
-    ),
-    Misconception(
-        name="exponentials not divided, no maximum subtracted",
-        wrong=_sampled(p=lambda x, t: np.exp(x / t)),
-        hint="Your heights are sums of exponentials that weren't divided by their total, so they "
-        "don't end at 1. → What makes exponentials into shares of a whole?",
-    ),
-    Misconception(
-        name="heights of logits",
-        wrong=_sampled(p=lambda x, t: x / t),
-        hint="You add up the logits themselves, which may be negative. → Which function makes "
-        "shares of one whole of them?",
-    ),
-    Misconception(
-        name="no heights",
-        wrong=_sampled(cdf=lambda p: p),
-        hint="You compare the uniform number with the probabilities themselves, not with their "
-        "running sums. → Where does the piece of token 2 begin, and where does it end?",
-    ),
-    Misconception(
-        name="the first probability above the uniform number",
-        wrong=_sampled(cdf=lambda p: p, pick=_sample_first_true),
-        hint="You take the first token whose own probability exceeds the uniform number. → Where "
-        "does the piece of token 2 begin, and where does it end?",
-    ),
-    Misconception(
         name="the nearest probability",
         wrong=_sampled(cdf=lambda p: p, pick=lambda c, u: np.abs(c - u[..., None]).argmin(axis=-1)),
         hint="You take the token whose probability is nearest to the uniform number. → If all "
         "tokens lie side by side between 0 and 1, each as wide as it is probable, on which one "
         "does the number fall?",
-    ),
-    Misconception(
-        name="the nearest height",
-        wrong=_sampled(pick=lambda c, u: np.abs(c - u[..., None]).argmin(axis=-1)),
-        hint="You take the token whose height is nearest to the uniform number, above or below. → "
-        "Between which two heights lies token i?",
     ),
     Misconception(
         name="laid out from the top",
@@ -2221,129 +2349,11 @@ _SAMPLE_WRONG = [
         valid_variant=True,
     ),
     Misconception(
-        name="laid out from the likeliest",
-        wrong=_sample_sorted,
-        hint="the tokens lie side by side in the order of their probabilities, which gives every "
-        "token as often. This exercise uses the order of the ids, so that a given uniform number "
-        "always means the same. → What is the sort for?",
-        valid_variant=True,
-    ),
-    Misconception(
-        name="ranks in place of ids",
-        wrong=_sample_ranks,
-        hint="You sort the probabilities and return a place in the sorted order: 0 is then the "
-        "likeliest token, whichever that is. → How do you get from a rank back to an id, or do "
-        "without sorting?",
-    ),
-    Misconception(
-        name="ranks from the least likely",
-        wrong=_sample_ranks_up,
-        hint="You sort the probabilities and return a place in the sorted order, which isn't the "
-        "id. Running sums rise without any sorting. → Is there a reason to sort?",
-    ),
-    Misconception(
-        name="no maximum subtracted",
-        wrong=_sampled(
-            p=lambda x, t: _naive_softmax(x / t),
-        ),
-        hint="e to the power of 3000 is more than a float holds, and of −3000 it's 0, so your "
-        "probabilities are NaN and no comparison with them is True. → Which number may be taken "
-        "from all logits of a row without changing the probabilities?",
-    ),
-    Misconception(
-        name="no maximum subtracted, an id beyond the vocabulary",
-        wrong=_sampled(p=lambda x, t: _naive_softmax(x / t), pick=_count),
-        hint="Two things are left. Rounding can leave the last height below u, which makes your "
-        "id |V|; and logits in the thousands overflow. → What could you divide the heights by, or "
-        "do to the ids, so that none is |V|?",
-    ),
-    Misconception(
-        name="no maximum subtracted, token 0 where none is found",
-        wrong=_sampled(p=lambda x, t: _naive_softmax(x / t), pick=_sample_first_true),
-        hint="Two things are left. Where rounding left the last height below u, `argmax` of "
-        "nothing but False is 0; and logits in the thousands overflow. → What could you divide "
-        "the heights by so that the last is exactly 1?",
-    ),
-    Misconception(
-        name="no maximum subtracted, an id beyond the vocabulary, the height reached",
-        wrong=_sampled(
-            p=lambda x, t: _naive_softmax(x / t), pick=lambda c, u: (c < u[..., None]).sum(axis=-1)
-        ),
-        hint="Three edges need care: u = 0 must not give a token of probability 0, rounding can "
-        "leave the last height below u, and logits in the thousands overflow. → For u = 0, should "
-        "a height that equals u count as passed (`<=`) or not (`<`)?",
-    ),
-    Misconception(
-        name="no maximum subtracted, token 0 where none is found, the height reached",
-        wrong=_sampled(
-            p=lambda x, t: _naive_softmax(x / t), pick=lambda c, u: (c >= u[..., None]).argmax(-1)
-        ),
-        hint="Three edges need care: u = 0 must not give a token of probability 0, `argmax` of "
-        "nothing but False is 0, and logits in the thousands overflow. → For u = 0, should a "
-        "height that equals u be taken (`>=`) or passed (`>`)?",
-    ),
-    *(
-        Misconception(
-            name=f"uniform numbers set against the tokens, {name}",
-            wrong=_sampled(pick=pick),
-            hint="Comparing heights (…, |V|) with uniform numbers (…) sets the last axis of each "
-            "against the other: tokens against rows. → What shape do the uniform numbers need so "
-            "that each is compared with all heights of its own row?",
-        )
-        for name, pick in _FLAT_COMPARISONS.items()
-    ),
-    Misconception(
         name="searchsorted on several rows",
         wrong=_sampled(pick=_sample_searchsorted),
         hint="`np.searchsorted` looks into one sorted row, and the heights have one row for each "
         "draw. → Can you go through the rows in a loop, or count how many heights of each row the "
         "uniform number has passed?",
-    ),
-    Misconception(
-        name="the first row's heights for all",
-        wrong=_sampled(pick=_sample_one_row),
-        hint="All uniform numbers are looked up in the heights of the first row, or in one long "
-        "row of all heights (`cumsum` without an axis). → Which row belongs to which uniform "
-        "number?",
-    ),
-    Misconception(
-        name="the last row's token for all",
-        wrong=_sampled(pick=_sample_last_row_wins),
-        hint="All your rows get the token of the last one. In a loop, that happens when each "
-        "round fills the whole result. → Into which place does a round write?",
-    ),
-    Misconception(
-        name="the loop goes along one axis only",
-        wrong=_sampled(pick=lambda c, u: _sample_rows(c / c[..., -1:], u)),
-        hint="Your loop takes one axis in front for granted. In a batch with two, a round of it "
-        "meets several rows at once. → How can all axes in front be made one (`reshape`), or the "
-        "comparison work without a loop?",
-    ),
-    Misconception(
-        name="running sums over all rows",
-        wrong=_sampled(cdf=lambda p: p.cumsum(), pick=_sample_flat),
-        hint="`cumsum` without an axis runs through all rows as one: only the first row's heights "
-        "end at 1. → Along which axis do the probabilities of one draw lie?",
-    ),
-    Misconception(
-        name="running sums along the first axis",
-        wrong=_sampled(cdf=lambda p: p.cumsum(axis=0)),
-        hint="Your running sums go from draw to draw, not from token to token. → Along which axis "
-        "do the probabilities of one draw lie?",
-    ),
-    Misconception(
-        name="softmax over the first axis",
-        wrong=_sampled(p=lambda x, t: _softmax(x / t, 0)),
-        hint="Your softmax runs over the draws: the probabilities of one row don't sum to 1. → "
-        "Along which axis do the logits of one draw lie?",
-    ),
-    Misconception(
-        name="one sum for all rows",
-        wrong=_sampled(
-            p=lambda x, t: np.exp(x / t - (x / t).max()) / np.exp(x / t - (x / t).max()).sum()
-        ),
-        hint="You divide by the sum over all rows, so that a row's heights end far below 1. → "
-        "What does `sum()` add up when it isn't told an axis?",
     ),
     Misconception(
         name="the probability of the token",
@@ -2525,12 +2535,76 @@ def _sizes(pieces: list[str]) -> NDArray:
 
 _BITS_WRONG = [
     Misconception(
+        name="the product of the probabilities first",
+        wrong=_bits(cost=lambda lp: -np.log2(np.prod(np.exp(lp)))),
+        hint="Right for short texts. The probability of a long one is too small for a float and "
+        "becomes 0, whose logarithm is −∞. → What do the logarithms that you are given add up to?",
+    ),
+    Misconception(
         name="characters in place of bytes",
         wrong=_bits(size=lambda pieces: len("".join(pieces))),
         hint="you divide by the number of characters: that's bits per character. This exercise "
         "uses bytes. A letter with an accent has two, an emoji four. → Which method of a string "
         "gives its bytes?",
         valid_variant=True,
+    ),
+    Misconception(
+        name="what isn't ASCII left out",
+        wrong=_bits(size=lambda pieces: max(1, len("".join(pieces).encode("ascii", "ignore")))),
+        hint="Your bytes leave out every letter that isn't ASCII. → Which encoding does the "
+        "docstring name?",
+    ),
+    Misconception(
+        name="the mean loss by the number of bytes",
+        wrong=_bits(cost=lambda lp: -lp.mean() / log(2)),
+        hint="You divide the mean over the tokens by the number of bytes, so it's divided twice. "
+        "→ What did the whole text cost, all tokens together?",
+    ),
+    Misconception(
+        name="the mean of the tokens' own bits per byte",
+        wrong=_bits(
+            cost=lambda lp: -lp / log(2), size=_sizes, join=lambda bits, size: (bits / size).mean()
+        ),
+        hint="You average the bits per byte of the tokens, so that a token of one byte counts as "
+        "much as one of eight. → What do all bits and all bytes add up to, before anything is "
+        "divided?",
+    ),
+    Misconception(
+        name="the sum of the tokens' own bits per byte",
+        wrong=_bits(
+            cost=lambda lp: -lp / log(2), size=_sizes, join=lambda bits, size: (bits / size).sum()
+        ),
+        hint="You add up the bits per byte of the tokens, which grows with their number. → What "
+        "do all bits and all bytes add up to, before anything is divided?",
+    ),
+    Misconception(
+        name="the mean bits of a token by the mean bytes of a piece's characters",
+        wrong=_bits(
+            cost=lambda lp: -lp / log(2),
+            size=lambda pieces: np.array([len(piece) for piece in pieces]),
+            join=lambda bits, size: (bits / size).mean(),
+        ),
+        hint="You average the bits per character of the tokens, so that a token of one character "
+        "counts as much as one of eight, and you count characters. → What do all bits and all "
+        "bytes of the text add up to?",
+    ),
+    Misconception(
+        name="spaces left out",
+        wrong=_bits(size=lambda pieces: sum(len(p.strip().encode()) for p in pieces)),
+        hint="You divide by the bytes without the spaces at the pieces' ends, but the model had "
+        "to predict those too. → Which text do the pieces make when they're joined as they are?",
+    ),
+    Misconception(
+        name="all white space left out",
+        wrong=_bits(size=lambda pieces: len("".join("".join(pieces).split()).encode())),
+        hint="You divide by the bytes without white space, but the model had to predict that too. "
+        "→ Which text do the pieces make when they're joined as they are?",
+    ),
+    Misconception(
+        name="spaces put in",
+        wrong=_bits(size=lambda pieces: len(" ".join(pieces).encode())),
+        hint="You join the pieces with spaces between them, which the text doesn't have: the "
+        "pieces bring their own. → What stands between two pieces of a text?",
     ),
     Misconception(
         name="nats",
@@ -2587,12 +2661,6 @@ _BITS_WRONG = [
         "already. → How is a logarithm brought to another base without taking it again?",
     ),
     Misconception(
-        name="the product of the probabilities first",
-        wrong=_bits(cost=lambda lp: -np.log2(np.prod(np.exp(lp)))),
-        hint="Right for short texts. The probability of a long one is too small for a float and "
-        "becomes 0, whose logarithm is −∞. → What do the logarithms that you are given add up to?",
-    ),
-    Misconception(
         name="the sign turned",
         wrong=_bits(cost=lambda lp: lp.sum() / log(2)),
         hint="Your result is negative, but a text costs bits. → What is the sign of the logarithm "
@@ -2611,50 +2679,16 @@ _BITS_WRONG = [
         "together, and how many bits is one nat?",
     ),
     Misconception(
-        name="the mean loss by the number of bytes",
-        wrong=_bits(cost=lambda lp: -lp.mean() / log(2)),
-        hint="You divide the mean over the tokens by the number of bytes, so it's divided twice. "
-        "→ What did the whole text cost, all tokens together?",
-    ),
-    Misconception(
         name="the mean loss by the number of bytes, in nats",
         wrong=_bits(cost=lambda lp: -lp.mean()),
         hint="You divide the mean over the tokens by the number of bytes, so it's divided twice; "
         "and it's in nats. → What did the whole text cost, all tokens together?",
     ),
     Misconception(
-        name="the mean of the tokens' own bits per byte",
-        wrong=_bits(
-            cost=lambda lp: -lp / log(2), size=_sizes, join=lambda bits, size: (bits / size).mean()
-        ),
-        hint="You average the bits per byte of the tokens, so that a token of one byte counts as "
-        "much as one of eight. → What do all bits and all bytes add up to, before anything is "
-        "divided?",
-    ),
-    Misconception(
-        name="the sum of the tokens' own bits per byte",
-        wrong=_bits(
-            cost=lambda lp: -lp / log(2), size=_sizes, join=lambda bits, size: (bits / size).sum()
-        ),
-        hint="You add up the bits per byte of the tokens, which grows with their number. → What "
-        "do all bits and all bytes add up to, before anything is divided?",
-    ),
-    Misconception(
         name="one for every token",
         wrong=_bits(cost=lambda lp: -lp / log(2), size=_sizes),
         hint="These are the bits per byte of each token. The text has one number. → What do all "
         "bits and all bytes add up to, before anything is divided?",
-    ),
-    Misconception(
-        name="the mean bits of a token by the mean bytes of a piece's characters",
-        wrong=_bits(
-            cost=lambda lp: -lp / log(2),
-            size=lambda pieces: np.array([len(piece) for piece in pieces]),
-            join=lambda bits, size: (bits / size).mean(),
-        ),
-        hint="You average the bits per character of the tokens, so that a token of one character "
-        "counts as much as one of eight, and you count characters. → What do all bits and all "
-        "bytes of the text add up to?",
     ),
     Misconception(
         name="turned round",
@@ -2668,24 +2702,6 @@ _BITS_WRONG = [
         hint="These are the bits of the whole text. → How many bytes has it?",
     ),
     Misconception(
-        name="spaces left out",
-        wrong=_bits(size=lambda pieces: sum(len(p.strip().encode()) for p in pieces)),
-        hint="You divide by the bytes without the spaces at the pieces' ends, but the model had "
-        "to predict those too. → Which text do the pieces make when they're joined as they are?",
-    ),
-    Misconception(
-        name="all white space left out",
-        wrong=_bits(size=lambda pieces: len("".join("".join(pieces).split()).encode())),
-        hint="You divide by the bytes without white space, but the model had to predict that too. "
-        "→ Which text do the pieces make when they're joined as they are?",
-    ),
-    Misconception(
-        name="spaces put in",
-        wrong=_bits(size=lambda pieces: len(" ".join(pieces).encode())),
-        hint="You join the pieces with spaces between them, which the text doesn't have: the "
-        "pieces bring their own. → What stands between two pieces of a text?",
-    ),
-    Misconception(
         name="UTF-16",
         wrong=_bits(size=lambda pieces: len("".join(pieces).encode("utf-16-le"))),
         hint="Your bytes are those of UTF-16, two for an English letter. → Which encoding does "
@@ -2696,12 +2712,6 @@ _BITS_WRONG = [
         wrong=_bits(size=lambda pieces: 4 * len("".join(pieces))),
         hint="You count four bytes for every character, whatever it is. → How many bytes does "
         "UTF-8 take for an English letter?",
-    ),
-    Misconception(
-        name="what isn't ASCII left out",
-        wrong=_bits(size=lambda pieces: max(1, len("".join(pieces).encode("ascii", "ignore")))),
-        hint="Your bytes leave out every letter that isn't ASCII. → Which encoding does the "
-        "docstring name?",
     ),
     Misconception(
         name="bits for a bit",
@@ -3047,18 +3057,11 @@ def _best_first_forced(first: NDArray, tables: NDArray) -> _Sequence:
 
 _BEST_WRONG = [
     Misconception(
-        name="greedy",
-        wrong=_best_greedy,
-        hint="You take the likeliest next token at every step. A good beginning may have no good "
-        "continuation: in the case with 2 tokens, 0.6 · 0.5 is less than 0.4 · 0.9. → What would "
-        "you have to keep besides the one best beginning, so that a late surprise can still be "
-        "answered?",
-    ),
-    Misconception(
-        name="the likeliest first token forced",
-        wrong=_best_first_forced,
-        hint="You settle the first token before you look at what follows, and search from there. "
-        "→ Can a sequence that begins with a less likely token be the best?",
+        name="the way noted forward",
+        wrong=_best_pointers_forward,
+        hint="The log-probability is right, the tokens aren't: at every step you note one "
+        "predecessor, that of the best beginning so far. → How many tokens need a predecessor at "
+        "every step, if you don't know yet which one the best sequence passes through?",
     ),
     Misconception(
         name="greedy from every first token",
@@ -3066,20 +3069,6 @@ _BEST_WRONG = [
         hint="You try every first token and go on greedily from there: what was wrong with the "
         "first step is still wrong with the second. → Of all beginnings that end in the same "
         "token, which one alone can be part of the best sequence?",
-    ),
-    Misconception(
-        name="the likeliest token at every position by itself",
-        wrong=_best_at_each_place,
-        hint="You add up over all beginnings and take the likeliest token of each position by "
-        "itself. Tokens chosen so need not follow each other well. → Should a token's score add "
-        "up all the ways into it, or keep the best?",
-    ),
-    Misconception(
-        name="the likeliest token at every position, and the last one's probability",
-        wrong=_best_marginals,
-        hint="You add up over all beginnings, and take the likeliest token of each position by "
-        "itself. Tokens chosen so need not follow each other well. → Should a token's score add "
-        "up all the ways into it, or keep the best?",
     ),
     Misconception(
         name="the two best beginnings kept",
@@ -3094,26 +3083,6 @@ _BEST_WRONG = [
         hint="You keep the three best beginnings at every step: a beam search of width 3, which "
         "finds better sequences than a greedy one and can still lose the best. → Of all "
         "beginnings that end in the same token, which one alone can be part of the best sequence?",
-    ),
-    Misconception(
-        name="the best pair of every table",
-        wrong=_best_pairs,
-        hint="You take the largest number of every table, but a step has to start where the one "
-        "before it ended. → Which row of the next table may be used?",
-    ),
-    Misconception(
-        name="no way back",
-        wrong=_best_no_way_back,
-        hint="The log-probability is right, the tokens aren't: at every step you note where the "
-        "best beginning of that length ends, and a later one may not be its continuation. → What "
-        "has to be noted at every step so that you can walk back from the last token?",
-    ),
-    Misconception(
-        name="the way noted forward",
-        wrong=_best_pointers_forward,
-        hint="The log-probability is right, the tokens aren't: at every step you note one "
-        "predecessor, that of the best beginning so far. → How many tokens need a predecessor at "
-        "every step, if you don't know yet which one the best sequence passes through?",
     ),
     Misconception(
         name="back along the likeliest step",
@@ -3152,11 +3121,76 @@ _BEST_WRONG = [
         "best token known, and in which direction do the notes lead?",
     ),
     Misconception(
+        name="from the last to the first",
+        wrong=_searched(result=lambda tokens, score: (np.array(tokens[::-1]), score.max())),
+        hint="These are the right tokens from the last to the first, in the order in which you "
+        "found them on the way back. → What is left to do with the list?",
+    ),
+    Misconception(
+        name="one table for all steps",
+        wrong=_searched(steps=lambda tables: np.asarray(_log(tables[:1].repeat(len(tables), 0)))),
+        hint="You use the first table at every step. → Which axis of `tables` says which step it "
+        "is for?",
+    ),
+    Misconception(
+        name="the tables from the last to the first",
+        wrong=_searched(steps=lambda tables: np.asarray(_log(tables[::-1]))),
+        hint="You go through the tables from the last to the first, but begin with the "
+        "probabilities of the first token. → Which table leads from the first token to the second?",
+    ),
+    Misconception(
+        name="the likeliest first token forced",
+        wrong=_best_first_forced,
+        hint="You settle the first token before you look at what follows, and search from there. "
+        "→ Can a sequence that begins with a less likely token be the best?",
+    ),
+    Misconception(
+        name="greedy",
+        wrong=_best_greedy,
+        hint="You take the likeliest next token at every step. A good beginning may have no good "
+        "continuation: in the case with 2 tokens, 0.6 · 0.5 is less than 0.4 · 0.9. → What would "
+        "you have to keep besides the one best beginning, so that a late surprise can still be "
+        "answered?",
+    ),
+    Misconception(
+        name="the likeliest token at every position by itself",
+        wrong=_best_at_each_place,
+        hint="You add up over all beginnings and take the likeliest token of each position by "
+        "itself. Tokens chosen so need not follow each other well. → Should a token's score add "
+        "up all the ways into it, or keep the best?",
+    ),
+    Misconception(
+        name="no way back",
+        wrong=_best_no_way_back,
+        hint="The log-probability is right, the tokens aren't: at every step you note where the "
+        "best beginning of that length ends, and a later one may not be its continuation. → What "
+        "has to be noted at every step so that you can walk back from the last token?",
+    ),
+    Misconception(
+        name="the likeliest token at every position, and the last one's probability",
+        wrong=_best_marginals,
+        hint="You add up over all beginnings, and take the likeliest token of each position by "
+        "itself. Tokens chosen so need not follow each other well. → Should a token's score add "
+        "up all the ways into it, or keep the best?",
+    ),
+    Misconception(
+        name="the best pair of every table",
+        wrong=_best_pairs,
+        hint="You take the largest number of every table, but a step has to start where the one "
+        "before it ended. → Which row of the next table may be used?",
+    ),
+    Misconception(
         name="all ways added up",
         wrong=_searched(best=lambda paths, axis: _log(np.exp(paths).sum(axis=axis))),
         hint="You add up the probabilities of all ways into a token. That's how probable the "
         "token is; the best sequence goes one way. → Which of the ways into a token should its "
         "score be?",
+    ),
+    Misconception(
+        name="the mean a token",
+        wrong=_searched(result=lambda tokens, score: (np.array(tokens), score.max() / len(tokens))),
+        hint="The tokens are right; the second result is a mean over them. → What does the chain "
+        "rule do with the logarithms of all tokens?",
     ),
     Misconception(
         name="probabilities added, not multiplied",
@@ -3177,23 +3211,11 @@ _BEST_WRONG = [
         "probability above or below 0?",
     ),
     Misconception(
-        name="the mean a token",
-        wrong=_searched(result=lambda tokens, score: (np.array(tokens), score.max() / len(tokens))),
-        hint="The tokens are right; the second result is a mean over them. → What does the chain "
-        "rule do with the logarithms of all tokens?",
-    ),
-    Misconception(
         name="base 2",
         wrong=_searched(result=lambda tokens, score: (np.array(tokens), score.max() / log(2))),
         hint="the tokens are right; the second result is in bits. This exercise uses nats. → "
         "Which of numpy's logarithms has the base e?",
         valid_variant=True,
-    ),
-    Misconception(
-        name="from the last to the first",
-        wrong=_searched(result=lambda tokens, score: (np.array(tokens[::-1]), score.max())),
-        hint="These are the right tokens from the last to the first, in the order in which you "
-        "found them on the way back. → What is left to do with the list?",
     ),
     Misconception(
         name="the parts turned round",
@@ -3206,18 +3228,6 @@ _BEST_WRONG = [
         wrong=_searched(start=lambda first: np.zeros(len(first))),
         hint="Your scores begin at 0 for every token, as if all first tokens were certain. → "
         "Where does `first` come into your function?",
-    ),
-    Misconception(
-        name="one table for all steps",
-        wrong=_searched(steps=lambda tables: np.asarray(_log(tables[:1].repeat(len(tables), 0)))),
-        hint="You use the first table at every step. → Which axis of `tables` says which step it "
-        "is for?",
-    ),
-    Misconception(
-        name="the tables from the last to the first",
-        wrong=_searched(steps=lambda tables: np.asarray(_log(tables[::-1]))),
-        hint="You go through the tables from the last to the first, but begin with the "
-        "probabilities of the first token. → Which table leads from the first token to the second?",
     ),
     Misconception(
         name="the least probable",
@@ -3506,12 +3516,10 @@ _BELOW_THE_LINE = (
 
 _SMOOTHING_WRONG = [
     Misconception(
-        name="the program as it was",
-        wrong=bigram_model_broken,
-        program=as_cell(bigram_model_broken, "bigram_model"),
-        hint="This is what the broken program returns. With k = 1 its rows don't sum to 1, so "
-        "they are no distributions and the perplexity means nothing. → k is added to how many "
-        "counts of a row, and by how much does the row's sum grow for it?",
+        name="1 in place of k",
+        wrong=_bigrams(smooth=lambda counts, k: _smoothed(counts, 1.0 if k else 0.0)),
+        hint="The rows sum to 1, but every count is raised by 1, whatever k is. → Where does `k` "
+        "come into your function?",
     ),
     Misconception(
         name="smoothing repaired, a pair still counted once",
@@ -3519,6 +3527,25 @@ _SMOOTHING_WRONG = [
         hint="The rows sum to 1 now. But a pair that comes five times counts once: numpy reads "
         "`counts[…, …] += 1` once for each place, however often the place is named. → What do "
         "`counts` hold after the text 0 1 0 1 0 1, and what could count one pair at a time?",
+    ),
+    Misconception(
+        name="rows without counts left at 0",
+        wrong=_bigrams(
+            smooth=lambda counts, k: _smoothed(counts, k) * (counts.sum(axis=1, keepdims=True) > 0)
+        ),
+        hint="The row of a token that nothing was seen to follow is all 0 in your table, which is "
+        "no distribution. With k above 0 there's no division by 0 to be afraid of. → What does "
+        "the docstring's k make of a row whose counts are all 0?",
+    ),
+    Misconception(
+        name="rows without counts set to 1",
+        wrong=_bigrams(
+            smooth=lambda counts, k: np.where(
+                counts.sum(axis=1, keepdims=True) > 0, _smoothed(counts, k), 1.0
+            )
+        ),
+        hint="The row of a token that nothing was seen to follow is all 1 in your table, which is "
+        "no distribution. → What does the docstring's k make of a row whose counts are all 0?",
     ),
     Misconception(
         name="counting repaired, the smoothing not",
@@ -3531,24 +3558,6 @@ _SMOOTHING_WRONG = [
         wrong=_bigrams(smooth=_smoothed_above_only),
         hint="You add k to the counts and nothing to the row's sum: rows sum to more than 1, and "
         f"that of a token without a successor is infinite. {_BELOW_THE_LINE}",
-    ),
-    Misconception(
-        name="nothing added below the line, a pair still counted once",
-        wrong=_bigrams(count=_counts_once, smooth=_smoothed_above_only),
-        hint="You add k to the counts and nothing to the row's sum, and a pair that comes five "
-        f"times still counts once. {_BELOW_THE_LINE}",
-    ),
-    Misconception(
-        name="the size of the vocabulary without k",
-        wrong=_bigrams(smooth=_smoothed_by(lambda counts, k: len(counts))),
-        hint="You add |V| below the line, which is right for k = 1 and for no other. "
-        f"{_BELOW_THE_LINE}",
-    ),
-    Misconception(
-        name="the size of the vocabulary without k, a pair still counted once",
-        wrong=_bigrams(count=_counts_once, smooth=_smoothed_by(lambda counts, k: len(counts))),
-        hint="You add |V| below the line, which is right for k = 1 and for no other; and a pair "
-        f"that comes five times still counts once. {_BELOW_THE_LINE}",
     ),
     Misconception(
         name="k times the successors that were seen",
@@ -3570,31 +3579,6 @@ _SMOOTHING_WRONG = [
         hint="The rows sum to less than 1: the counts hold k already when you sum them, and then "
         "k is added below the line once more. → Which of the two sums do you divide by, and what "
         "is in it?",
-    ),
-    Misconception(
-        name="1 in place of k",
-        wrong=_bigrams(smooth=lambda counts, k: _smoothed(counts, 1.0 if k else 0.0)),
-        hint="The rows sum to 1, but every count is raised by 1, whatever k is. → Where does `k` "
-        "come into your function?",
-    ),
-    Misconception(
-        name="rows without counts left at 0",
-        wrong=_bigrams(
-            smooth=lambda counts, k: _smoothed(counts, k) * (counts.sum(axis=1, keepdims=True) > 0)
-        ),
-        hint="The row of a token that nothing was seen to follow is all 0 in your table, which is "
-        "no distribution. With k above 0 there's no division by 0 to be afraid of. → What does "
-        "the docstring's k make of a row whose counts are all 0?",
-    ),
-    Misconception(
-        name="rows without counts set to 1",
-        wrong=_bigrams(
-            smooth=lambda counts, k: np.where(
-                counts.sum(axis=1, keepdims=True) > 0, _smoothed(counts, k), 1.0
-            )
-        ),
-        hint="The row of a token that nothing was seen to follow is all 1 in your table, which is "
-        "no distribution. → What does the docstring's k make of a row whose counts are all 0?",
     ),
     Misconception(
         name="k squared times the vocabulary",
@@ -3622,18 +3606,32 @@ _SMOOTHING_WRONG = [
         "of a token without a successor is 0/0. → Is k added to counts or to shares?",
     ),
     Misconception(
+        name="the token after names the row",
+        wrong=_bigrams(count=lambda train, v: _counts(train, v).T),
+        hint="Your rows are the token that comes after, your columns the one before. That line of "
+        "the program wasn't broken. → Which index of `counts` comes first?",
+    ),
+    Misconception(
+        name="the program as it was",
+        wrong=bigram_model_broken,
+        program=as_cell(bigram_model_broken, "bigram_model"),
+        hint="This is what the broken program returns. With k = 1 its rows don't sum to 1, so "
+        "they are no distributions and the perplexity means nothing. → k is added to how many "
+        "counts of a row, and by how much does the row's sum grow for it?",
+    ),
+    Misconception(
+        name="nothing added below the line, a pair still counted once",
+        wrong=_bigrams(count=_counts_once, smooth=_smoothed_above_only),
+        hint="You add k to the counts and nothing to the row's sum, and a pair that comes five "
+        f"times still counts once. {_BELOW_THE_LINE}",
+    ),
+    Misconception(
         name="columns that sum to 1",
         wrong=_bigrams(
             smooth=lambda counts, k: (counts + k) / (counts + k).sum(axis=0, keepdims=True)
         ),
         hint="Your columns sum to 1: what came before a token, not what comes after. That line of "
         "the program wasn't broken. → Row i is the distribution of what?",
-    ),
-    Misconception(
-        name="the whole table sums to 1",
-        wrong=_bigrams(smooth=lambda counts, k: (counts + k) / (counts + k).sum()),
-        hint="Your whole table sums to 1: these are the probabilities of pairs. → Given the token "
-        "before, what do the probabilities of the next one sum to?",
     ),
     Misconception(
         name="the sums have lost their axis",
@@ -3644,10 +3642,34 @@ _SMOOTHING_WRONG = [
         "the columns. → Which argument of `sum` keeps the summed axis, with length 1?",
     ),
     Misconception(
-        name="the token after names the row",
-        wrong=_bigrams(count=lambda train, v: _counts(train, v).T),
-        hint="Your rows are the token that comes after, your columns the one before. That line of "
-        "the program wasn't broken. → Which index of `counts` comes first?",
+        name="tested on the training text",
+        wrong=_on_train,
+        hint="The table is right; the perplexity is that of the training text. → On which text "
+        "should the model be judged?",
+    ),
+    Misconception(
+        name="the mean of 1 / p",
+        wrong=_bigrams(score=lambda p, test: (1 / p[test[:-1], test[1:]]).mean()),
+        hint="The table is right; you average 1 / p, where the logarithms should be averaged. "
+        "That line of the program wasn't broken. → Which comes last, the exponential or the mean?",
+    ),
+    Misconception(
+        name="the size of the vocabulary without k",
+        wrong=_bigrams(smooth=_smoothed_by(lambda counts, k: len(counts))),
+        hint="You add |V| below the line, which is right for k = 1 and for no other. "
+        f"{_BELOW_THE_LINE}",
+    ),
+    Misconception(
+        name="the size of the vocabulary without k, a pair still counted once",
+        wrong=_bigrams(count=_counts_once, smooth=_smoothed_by(lambda counts, k: len(counts))),
+        hint="You add |V| below the line, which is right for k = 1 and for no other; and a pair "
+        f"that comes five times still counts once. {_BELOW_THE_LINE}",
+    ),
+    Misconception(
+        name="the whole table sums to 1",
+        wrong=_bigrams(smooth=lambda counts, k: (counts + k) / (counts + k).sum()),
+        hint="Your whole table sums to 1: these are the probabilities of pairs. → Given the token "
+        "before, what do the probabilities of the next one sum to?",
     ),
     Misconception(
         name="one token alone",
@@ -3690,12 +3712,6 @@ _SMOOTHING_WRONG = [
         "on. → Which of the two texts may the counts come from?",
     ),
     Misconception(
-        name="tested on the training text",
-        wrong=_on_train,
-        hint="The table is right; the perplexity is that of the training text. → On which text "
-        "should the model be judged?",
-    ),
-    Misconception(
         name="base 2 in the logarithm, e in the power",
         wrong=_bigrams(score=lambda p, test: np.exp(-np.log2(p[test[:-1], test[1:]]).mean())),
         hint="The table is right; in the perplexity the logarithm has the base 2 and the power "
@@ -3714,12 +3730,6 @@ _SMOOTHING_WRONG = [
         ),
         hint="The table is right; the surprise is divided by the number of all tokens, but the "
         "first one isn't predicted. → How many predictions does a text of n tokens have?",
-    ),
-    Misconception(
-        name="the mean of 1 / p",
-        wrong=_bigrams(score=lambda p, test: (1 / p[test[:-1], test[1:]]).mean()),
-        hint="The table is right; you average 1 / p, where the logarithms should be averaged. "
-        "That line of the program wasn't broken. → Which comes last, the exponential or the mean?",
     ),
     Misconception(
         name="the loss",
@@ -3984,71 +3994,10 @@ _AFTER_THE_END = (
 
 _SHIFT_WRONG = [
     Misconception(
-        name="the program as it was",
-        wrong=next_token_losses_broken,
-        program=as_cell(next_token_losses_broken, "next_token_losses"),
-        hint="This is what the broken program returns. It rewards a model that repeats the token "
-        "it has just read. → Which token should the logits at position t be compared with, that "
-        "at t or another one?",
-    ),
-    Misconception(
-        name="only the perplexity repaired",
-        wrong=_judged(surprise=_not_shifted, real=_real_positions, size=_same_size),
-        hint="In the perplexity every token counts the same now. But the program still rewards a "
-        "model that repeats the token it has just read. → Which token should the logits at "
-        "position t be compared with?",
-    ),
-    Misconception(
-        name="shifted, the mask not cut",
-        wrong=_judged(real=_real_positions),
-        hint="The shift is right, so there is one prediction fewer than there are positions, and "
-        "the mask has still a column for each. → To which tokens does the mask belong now, and "
-        "which of its columns has to go?",
-    ),
-    Misconception(
-        name="a prediction after the last token",
-        wrong=_judged_beyond,
-        hint="An index runs out of its axis. A full sequence has no token after its last "
-        "position; and the next token is that at the next position, not the id that is one "
-        "larger. → How many predictions does a sequence of 5 tokens have, and at which positions?",
-    ),
-    Misconception(
-        name="both cut at the front",
-        wrong=_judged(surprise=lambda log_p, ids: -_at(log_p[:, 1:], ids[:, 1:])),
-        hint="You cut the first position from logits and from targets, so that they still stand "
-        "side by side unshifted. → Which end has to be cut from each, so that position t meets "
-        "token t + 1?",
-    ),
-    Misconception(
-        name="both cut at the front, sequences averaged",
-        wrong=_judged(
-            surprise=lambda log_p, ids: -_at(log_p[:, 1:], ids[:, 1:]), total=_mean_of_losses
-        ),
-        hint="You cut the first position from logits and from targets, so that they still stand "
-        "side by side unshifted. → Which end has to be cut from each, so that position t meets "
-        "token t + 1? ".strip(),
-    ),
-    Misconception(
-        name="both cut at the end",
-        wrong=_judged(surprise=lambda log_p, ids: -_at(log_p[:, :-1], ids[:, :-1])),
-        hint="You cut the last position from logits and from targets, so that they still stand "
-        "side by side unshifted. → Which end has to be cut from each, so that position t meets "
-        "token t + 1?",
-    ),
-    Misconception(
-        name="shifted the other way",
-        wrong=_judged(surprise=lambda log_p, ids: -_at(log_p[:, 1:], ids[:, :-1])),
-        hint="You compare the logits at t + 1 with the token at t, which the model has read by "
-        "then. → Which of the two comes later, the prediction's position or the token's?",
-    ),
-    Misconception(
-        name="shifted the other way, sequences averaged",
-        wrong=_judged(
-            surprise=lambda log_p, ids: -_at(log_p[:, 1:], ids[:, :-1]), total=_mean_of_losses
-        ),
-        hint="You compare the logits at t + 1 with the token at t, which the model has read by "
-        "then; and in the perplexity every sequence counts the same. → Which of the two comes "
-        "later, the prediction's position or the token's?",
+        name="no maximum subtracted",
+        wrong=_judged(log_p=lambda logits: _log(_naive_softmax(logits))),
+        hint="Right but for large logits, which overflow: the program subtracted each row's "
+        "maximum, and that line wasn't broken. → What does subtracting the maximum prevent?",
     ),
     Misconception(
         name="shifted, the mask not",
@@ -4064,36 +4013,11 @@ _SHIFT_WRONG = [
         f"{_AFTER_THE_END}",
     ),
     Misconception(
-        name="shifted, the mask and the length not",
-        wrong=_judged(real=_real_readers, size=_same_size),
-        hint="The shift is right. Mask and number are still those of the tokens that were "
-        f"read. {_AFTER_THE_END}",
-    ),
-    Misconception(
-        name="shifted, mask, length and perplexity not",
-        wrong=_judged(real=_real_readers, size=_same_size, total=_mean_of_losses),
-        hint="The shift is right. Mask, number of predictions and perplexity are still the old "
-        f"ones. {_AFTER_THE_END}",
-    ),
-    Misconception(
         name="shifted, the mask and the perplexity not",
         wrong=_judged(real=_real_readers, total=_mean_of_losses),
         hint="Shift and number of predictions are right. The mask still says where a real token "
         "was read, and that of a shorter sequence's last one is among them; and in the perplexity "
         f"every sequence counts the same. {_AFTER_THE_END}",
-    ),
-    Misconception(
-        name="shifted, the length not",
-        wrong=_judged(size=_same_size),
-        hint="Shift and mask are right, but you divide by the number of tokens. → How many "
-        "predictions does a sequence of 5 tokens have?",
-    ),
-    Misconception(
-        name="shifted, the length and the perplexity not",
-        wrong=_judged(size=_same_size, total=_mean_of_losses),
-        hint="Shift and mask are right, but you divide by the number of tokens, and in the "
-        "perplexity every sequence counts the same. → How many predictions does a sequence of 5 "
-        "tokens have?",
     ),
     Misconception(
         name="only the perplexity still averages sequences",
@@ -4109,6 +4033,49 @@ _SHIFT_WRONG = [
         hint="The losses are right. In the perplexity you weigh them with the number of tokens, "
         "but each is a mean over one fewer. → How many predictions does a sequence of 5 tokens "
         "have?",
+    ),
+    Misconception(
+        name="no mask",
+        wrong=_judged(real=lambda lengths, n: np.ones((len(lengths), n - 1), bool)),
+        hint="Your sums run over the padding too: without a mask, what stands there counts as if "
+        "it had been said. → Up to which position does a sequence have real tokens to predict?",
+    ),
+    Misconception(
+        name="no mask, divided by the padded length",
+        wrong=_judged(
+            real=lambda lengths, n: np.ones((len(lengths), n - 1), bool),
+            size=lambda lengths: np.full(len(lengths), lengths.max() - 1),
+        ),
+        hint="You average over the padding too: what stands there counts as if it had been said. "
+        "→ Up to which position does a sequence have real tokens to predict?",
+    ),
+    Misconception(
+        name="divided by the padded length",
+        wrong=_judged(size=lambda lengths: np.full(len(lengths), lengths.max() - 1)),
+        hint="The sums are right, but you divide by the longest sequence's number of predictions. "
+        "A shorter one then seems easier than it is. → By what should each sequence's sum be "
+        "divided?",
+    ),
+    Misconception(
+        name="the mean of the sequences' perplexities",
+        wrong=_judged(total=lambda losses, size, lengths: np.exp(losses).mean()),
+        hint="The losses are right. You average the perplexities of the sequences. → Which comes "
+        "last, the exponential or the mean, and what is the mean over?",
+    ),
+    Misconception(
+        name="shifted the other way",
+        wrong=_judged(surprise=lambda log_p, ids: -_at(log_p[:, 1:], ids[:, :-1])),
+        hint="You compare the logits at t + 1 with the token at t, which the model has read by "
+        "then. → Which of the two comes later, the prediction's position or the token's?",
+    ),
+    Misconception(
+        name="shifted the other way, sequences averaged",
+        wrong=_judged(
+            surprise=lambda log_p, ids: -_at(log_p[:, 1:], ids[:, :-1]), total=_mean_of_losses
+        ),
+        hint="You compare the logits at t + 1 with the token at t, which the model has read by "
+        "then; and in the perplexity every sequence counts the same. → Which of the two comes "
+        "later, the prediction's position or the token's?",
     ),
     Misconception(
         name="the last position predicts the first token",
@@ -4160,34 +4127,6 @@ _SHIFT_WRONG = [
         "already makes two steps. → By how many places do logits and targets differ in your code?",
     ),
     Misconception(
-        name="no mask",
-        wrong=_judged(real=lambda lengths, n: np.ones((len(lengths), n - 1), bool)),
-        hint="Your sums run over the padding too: without a mask, what stands there counts as if "
-        "it had been said. → Up to which position does a sequence have real tokens to predict?",
-    ),
-    Misconception(
-        name="no mask, divided by the padded length",
-        wrong=_judged(
-            real=lambda lengths, n: np.ones((len(lengths), n - 1), bool),
-            size=lambda lengths: np.full(len(lengths), lengths.max() - 1),
-        ),
-        hint="You average over the padding too: what stands there counts as if it had been said. "
-        "→ Up to which position does a sequence have real tokens to predict?",
-    ),
-    Misconception(
-        name="divided by the padded length",
-        wrong=_judged(size=lambda lengths: np.full(len(lengths), lengths.max() - 1)),
-        hint="The sums are right, but you divide by the longest sequence's number of predictions. "
-        "A shorter one then seems easier than it is. → By what should each sequence's sum be "
-        "divided?",
-    ),
-    Misconception(
-        name="not divided",
-        wrong=_judged(size=lambda lengths: np.ones(len(lengths), int)),
-        hint="You return each sequence's sum, which grows with its length. → By how many "
-        "predictions should it be divided?",
-    ),
-    Misconception(
         name="padding told by its id",
         wrong=lambda logits, ids, lengths: _judged(
             real=lambda lengths, n: ids[:, 1:] != 0,
@@ -4197,10 +4136,87 @@ _SHIFT_WRONG = [
         "padding, the lengths say. → Which positions lie before a sequence's length?",
     ),
     Misconception(
-        name="the mean of the sequences' perplexities",
-        wrong=_judged(total=lambda losses, size, lengths: np.exp(losses).mean()),
-        hint="The losses are right. You average the perplexities of the sequences. → Which comes "
-        "last, the exponential or the mean, and what is the mean over?",
+        name="the program as it was",
+        wrong=next_token_losses_broken,
+        program=as_cell(next_token_losses_broken, "next_token_losses"),
+        hint="This is what the broken program returns. It rewards a model that repeats the token "
+        "it has just read. → Which token should the logits at position t be compared with, that "
+        "at t or another one?",
+    ),
+    Misconception(
+        name="only the perplexity repaired",
+        wrong=_judged(surprise=_not_shifted, real=_real_positions, size=_same_size),
+        hint="In the perplexity every token counts the same now. But the program still rewards a "
+        "model that repeats the token it has just read. → Which token should the logits at "
+        "position t be compared with?",
+    ),
+    Misconception(
+        name="both cut at the front",
+        wrong=_judged(surprise=lambda log_p, ids: -_at(log_p[:, 1:], ids[:, 1:])),
+        hint="You cut the first position from logits and from targets, so that they still stand "
+        "side by side unshifted. → Which end has to be cut from each, so that position t meets "
+        "token t + 1?",
+    ),
+    Misconception(
+        name="both cut at the front, sequences averaged",
+        wrong=_judged(
+            surprise=lambda log_p, ids: -_at(log_p[:, 1:], ids[:, 1:]), total=_mean_of_losses
+        ),
+        hint="You cut the first position from logits and from targets, so that they still stand "
+        "side by side unshifted. → Which end has to be cut from each, so that position t meets "
+        "token t + 1? ".strip(),
+    ),
+    Misconception(
+        name="both cut at the end",
+        wrong=_judged(surprise=lambda log_p, ids: -_at(log_p[:, :-1], ids[:, :-1])),
+        hint="You cut the last position from logits and from targets, so that they still stand "
+        "side by side unshifted. → Which end has to be cut from each, so that position t meets "
+        "token t + 1?",
+    ),
+    Misconception(
+        name="shifted, the mask not cut",
+        wrong=_judged(real=_real_positions),
+        hint="The shift is right, so there is one prediction fewer than there are positions, and "
+        "the mask has still a column for each. → To which tokens does the mask belong now, and "
+        "which of its columns has to go?",
+    ),
+    Misconception(
+        name="a prediction after the last token",
+        wrong=_judged_beyond,
+        hint="An index runs out of its axis. A full sequence has no token after its last "
+        "position; and the next token is that at the next position, not the id that is one "
+        "larger. → How many predictions does a sequence of 5 tokens have, and at which positions?",
+    ),
+    Misconception(
+        name="shifted, the mask and the length not",
+        wrong=_judged(real=_real_readers, size=_same_size),
+        hint="The shift is right. Mask and number are still those of the tokens that were "
+        f"read. {_AFTER_THE_END}",
+    ),
+    Misconception(
+        name="shifted, mask, length and perplexity not",
+        wrong=_judged(real=_real_readers, size=_same_size, total=_mean_of_losses),
+        hint="The shift is right. Mask, number of predictions and perplexity are still the old "
+        f"ones. {_AFTER_THE_END}",
+    ),
+    Misconception(
+        name="shifted, the length not",
+        wrong=_judged(size=_same_size),
+        hint="Shift and mask are right, but you divide by the number of tokens. → How many "
+        "predictions does a sequence of 5 tokens have?",
+    ),
+    Misconception(
+        name="shifted, the length and the perplexity not",
+        wrong=_judged(size=_same_size, total=_mean_of_losses),
+        hint="Shift and mask are right, but you divide by the number of tokens, and in the "
+        "perplexity every sequence counts the same. → How many predictions does a sequence of 5 "
+        "tokens have?",
+    ),
+    Misconception(
+        name="not divided",
+        wrong=_judged(size=lambda lengths: np.ones(len(lengths), int)),
+        hint="You return each sequence's sum, which grows with its length. → By how many "
+        "predictions should it be divided?",
     ),
     Misconception(
         name="the perplexity of the sum",
@@ -4213,12 +4229,6 @@ _SHIFT_WRONG = [
         wrong=_judged(total=lambda losses, size, lengths: (losses * size).sum() / size.sum()),
         hint="The losses are right; the second result is the mean loss of all tokens. → Which "
         "function of it is the perplexity?",
-    ),
-    Misconception(
-        name="no maximum subtracted",
-        wrong=_judged(log_p=lambda logits: _log(_naive_softmax(logits))),
-        hint="Right but for large logits, which overflow: the program subtracted each row's "
-        "maximum, and that line wasn't broken. → What does subtracting the maximum prevent?",
     ),
     Misconception(
         name="the sign turned",
