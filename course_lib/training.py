@@ -147,7 +147,7 @@ def train(
     _check_needs(evaluate=evaluate, evaluate_every=evaluate_every, target=target)
     _check_needs(checkpoint=checkpoint, checkpoint_every=checkpoint_every)
     optimizer = Adam(model.parameters(), lr=lr) if optimizer is None else optimizer
-    base_rates = [float(group["lr"]) for group in optimizer.param_groups]
+    base_rates = [group["lr"] for group in optimizer.param_groups]
     planned = [float(schedule(step)) if schedule else 1.0 for step in range(steps)]
     run = {"seed": seed, "clip_norm": clip_norm, **_describe(model, optimizer)}
     history = History()
@@ -161,8 +161,7 @@ def train(
             while history.steps < steps and not history.reached_target:
                 step = history.steps
                 _seed(seed, step)
-                for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
-                    group["lr"] = rate * planned[step]
+                _set_rates(optimizer, [rate * planned[step] for rate in base_rates])
 
                 model.train()
                 value = loss(model, batch(step))
@@ -201,6 +200,11 @@ def _reached(history: History, target: float | None) -> bool:
     return target is not None and bool(history.metrics) and history.metrics[-1][1] >= target
 
 
+def _set_rates(optimizer: Optimizer, rates: list[float]) -> None:
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+
+
 def _seed(seed: int, step: int) -> None:
     """Make the random numbers of a step depend on nothing but the seed and its number."""
     a, b, c = np.random.SeedSequence([seed, step]).generate_state(3).tolist()
@@ -222,8 +226,7 @@ def _left_as_it_was(model: nn.Module, optimizer: Optimizer) -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
+        _set_rates(optimizer, rates)
         for module, mode in modes:
             module.training = mode
 
