@@ -423,6 +423,26 @@ def check_cell(c: Any, h: Any) -> None:
     check_same_dtype(h=h, c=c)
 
 
+def check_sizes(**sizes: Any) -> None:
+    """Raise unless every size is a whole number of at least 1."""
+    for name, size in sizes.items():
+        check_at_least(name, size, 1)
+
+
+def check_dropout(dropout: Any) -> None:
+    """Raise unless a share of dropped entries is at least 0 and below 1."""
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout must be at least 0 and below 1; got {dropout!r}")
+
+
+def check_windows(ids: Any, context: int, vocab_size: int) -> None:
+    """Raise unless every row holds `context` ids of the vocabulary. Looks at values."""
+    check_whole("ids", ids, "(b, context)")
+    if len(ids.shape) != 2 or ids.shape[1] != context:
+        raise ValueError(f"ids must have the shape (b, {context}); got {describe(ids)}")
+    check_ids("ids", ids, vocab_size)
+
+
 def _roomy(ids: Any) -> Any:
     """Return ids in 64 bits. In PyTorch's eight, −100 is 156: it takes the number to the ids."""
     return ids.long() if hasattr(ids, "long") else ids

@@ -69,17 +69,17 @@ decoder has written I and gives probabilities for the next token, here see; stil
         _text(180, 18, "source <tspan font-style='italic'>x</tspan>", size=13.5, anchor="middle"),
         *_words(source, 28, blue)[0],
         _arrow("M180 58 V80"),
-        _box(60, 82, 240, 50, blue),
+        _box(46, 82, 268, 50, blue),
         _text(180, 103, _bold("encoder"), anchor="middle"),
         _text(180, 122, "reads all of the source", size=13.5, anchor="middle"),
         _arrow("M180 132 V154"),
         *[_cell(102 + 20 * i, 156, shade) for i, shade in enumerate(_SHADES)],
         _text(180, 196, "representation of the source: numbers", size=13.5, anchor="middle"),
         _arrow("M180 204 V226"),
-        _box(60, 228, 240, 50, orange),
+        _box(46, 228, 268, 50, orange),
         _text(180, 249, _bold("decoder"), anchor="middle"),
         _text(180, 268, "writes one token at a time", size=13.5, anchor="middle"),
-        _arrow(f"M{min(max(at, 70), 290):.1f} 278 V300"),
+        _arrow(f"M{min(max(at, 54), 306):.1f} 278 V300"),
         *target_parts,
         _text(
             180,
@@ -89,7 +89,7 @@ decoder has written I and gives probabilities for the next token, here see; stil
             anchor="middle",
         ),
         _text(180, 370, "the dashed word comes next", size=13.5, anchor="middle"),
-        _arrow(f"M{left:.1f} 316 H{left - 12:.1f} V253 H58", sideways=True),
+        _arrow(f"M{left:.1f} 316 H{left - 12:.1f} V253 H44", sideways=True),
     ]
     alt = (
         f"An encoder reads the source, {' '.join(source)}, and hands a representation of it to "
@@ -141,7 +141,7 @@ def sentence_probability(tokens: Sequence[str], probabilities: ArrayLike) -> Plo
         for axes, values in ((left, p), (right, so_far)):
             for i, value in enumerate(values):
                 axes.annotate(
-                    f"{value:.2g}" if axes is left or value >= 1e-3 else _power(value),
+                    f"{value:.3g}" if value >= 1e-3 else _power(value),
                     (value, i),
                     (4, 0),
                     textcoords="offset points",
@@ -165,7 +165,7 @@ def sentence_probability(tokens: Sequence[str], probabilities: ArrayLike) -> Plo
         left.set_xlabel("$p(x_t\\,|\\,x_{<t})$")
         right.set_xlabel("$p(x_1,\\ldots,x_t)$")
     listed = ". ".join(
-        f"{token}: {a:.2g}, so far {b:.3g}" for token, a, b in zip(tokens, p, so_far, strict=True)
+        f"{token}: {a:.3g}, so far {b:.3g}" for token, a, b in zip(tokens, p, so_far, strict=True)
     )
     return Plot(figure, f"The probability of a sentence, token by token. {listed}.")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from course_lib.validation import check_at_least, check_ids, check_whole, describe
+from course_lib.validation import check_dropout, check_sizes, check_windows
 
 __all__ = ["WindowLanguageModel"]
 
 
 class WindowLanguageModel(nn.Module):
-    """Predict a token from the last few: look up, put side by side, one hidden layer, logits.
+    """Predict a token from the vectors of the last few, side by side.
 
     ``U tanh(H [e_1; …; e_c] + d) + b``, the network of Bengio et al. without its direct connections
     from input to output. Dropout is later than theirs.
@@ -46,19 +46,22 @@ class WindowLanguageModel(nn.Module):
     """
 
     def __init__(
-        self, vocab_size: int, context: int, d_model: int, d_hidden: int, dropout: float = 0.0
+        self,
+        vocab_size: int,
+        context: int,
+        d_model: int,
+        d_hidden: int,
+        dropout: float = 0.0,
     ) -> None:
-        for name, size in (("vocab_size", vocab_size), ("context", context),
-                           ("d_model", d_model), ("d_hidden", d_hidden)):  # fmt: skip
-            check_at_least(name, size, 1)
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"dropout must be at least 0 and below 1; got {dropout!r}")
+        check_sizes(vocab_size=vocab_size, context=context, d_model=d_model, d_hidden=d_hidden)
+        check_dropout(dropout)
         super().__init__()
         self.context = context
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.hidden = nn.Linear(context * d_model, d_hidden)
         self.output = nn.Linear(d_hidden, vocab_size)
-        self.drop_embedding, self.drop_hidden = nn.Dropout(dropout / 2), nn.Dropout(dropout)
+        self.drop_embedding = nn.Dropout(dropout / 2)
+        self.drop_hidden = nn.Dropout(dropout)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return the logits of the next token.
@@ -77,10 +80,7 @@ class WindowLanguageModel(nn.Module):
         ValueError
             If `ids` has another shape or dtype, or holds what isn't an id.
         """
-        check_whole("ids", ids, "(b, context)")
-        if ids.ndim != 2 or ids.shape[1] != self.context:
-            raise ValueError(f"ids must have the shape (b, {self.context}); got {describe(ids)}")
-        check_ids("ids", ids, self.embedding.num_embeddings)
+        check_windows(ids, self.context, self.embedding.num_embeddings)
         x = self.drop_embedding(self.embedding(ids))  # (b, context, d_model)
         hidden = torch.tanh(self.hidden(x.flatten(1)))  # (b, d_hidden)
         return self.output(self.drop_hidden(hidden))  # (b, vocab_size)

@@ -23,7 +23,7 @@ SMOOTHINGS = ("add-k", "backoff", "kneser-ney")
 def windows(
     sequences: Iterable[Sequence[int]], context: int, start: int = BOS
 ) -> tuple[NDArray, NDArray]:
-    """Return every token of some sequences, and before it the tokens that a model may look at.
+    """Return every token of some sequences, and the `context` tokens before it.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class NGram:
             )
 
 
-def count(contexts: NDArray, targets: NDArray) -> dict[tuple[int, ...], Counter[int]]:
+def count(contexts: NDArray, targets: NDArray) -> dict[tuple[int, ...], Counter]:
     """Count which tokens followed each context, and each shorter end of it.
 
     Parameters
@@ -265,10 +265,8 @@ def count(contexts: NDArray, targets: NDArray) -> dict[tuple[int, ...], Counter[
     return dict(counts)
 
 
-def back_off(
-    p: NDArray[np.float64], tokens: NDArray, kept: NDArray[np.float64], freed: float
-) -> NDArray[np.float64]:
-    """Give seen tokens what they kept, and all others what was freed, in proportion to p.
+def back_off(p: NDArray, tokens: NDArray, kept: NDArray, freed: float) -> NDArray:
+    """Give seen tokens what they kept, and all others a share of what was freed.
 
     Parameters
     ----------
@@ -279,7 +277,7 @@ def back_off(
     kept : float array, (m,)
         Their probabilities, discounted.
     freed : float
-        What the discount has left over: 1 − the sum of `kept`.
+        What the discount has left over, 1 − the sum of `kept`: shared in proportion to `p`.
 
     Returns
     -------
@@ -292,7 +290,7 @@ def back_off(
     """
     rest = p.copy()
     rest[tokens] = 0.0
-    if rest.sum() == 0.0:  # every token was seen: nobody to give to, so it goes back
+    if rest.sum() == 0.0:  # every token was seen: what was freed goes back
         kept = kept / kept.sum()
     else:
         rest *= freed / rest.sum()
