@@ -204,7 +204,7 @@ def _cause_and_step(
     if misconception is not None:
         cause, _, step = misconception.hint.partition("→")
         if misconception.valid_variant:
-            cause = f"A valid variant: {cause[:1].lower()}{cause[1:]}"
+            cause = f"A valid variant: {cause}"
         own = [result.sentence] if result.kind in ("raised", "nan", "inf", "shape") else []
         texts = [*own, cause.strip()]
     else:

@@ -50,9 +50,13 @@ def outcome(function: Callable[..., Any], case: Case, seed: int) -> Any:
 def equal(a: Any, b: Any, rtol: float) -> bool:
     if isinstance(a, str) or isinstance(b, str):
         return isinstance(a, str) and isinstance(b, str) and a == b
-    return a[1] == b[1] and all(
-        x.shape == y.shape and np.allclose(x, y, rtol=rtol, atol=1e-9, equal_nan=True)
-        for x, y in zip(a[0], b[0], strict=True)
+    return (
+        a[1] == b[1]
+        and len(a[0]) == len(b[0])
+        and all(
+            x.shape == y.shape and np.allclose(x, y, rtol=rtol, atol=1e-9, equal_nan=True)
+            for x, y in zip(a[0], b[0], strict=True)
+        )
     )
 
 

@@ -6,6 +6,7 @@ import ast
 import doctest
 import inspect
 import re
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from course_lib.grading import check, hint
 from course_lib.grading.model import OPEN_SEED, Alternative, Exercise, Misconception
 from course_lib.grading.registry import of_chapter
+from course_lib.grading.report import Report
 from tests.grading.course import (
     BROKEN,
     EXERCISES,
@@ -119,15 +121,21 @@ def test_a_hint_names_the_cause_and_one_next_step(
 # -- the checks ------------------------------------------------------------------------------------
 
 
+@cache
+def verdict(exercise: Exercise, mistake: Misconception) -> Report:
+    """What the check says of a misconception. Asked once, looked at by several tests."""
+    return check(exercise.id, mistake.wrong)
+
+
 @each_misconception
 def test_the_check_turns_a_misconception_down(exercise: Exercise, mistake: Misconception) -> None:
-    report = check(exercise.id, mistake.wrong)
+    report = verdict(exercise, mistake)
     assert not report.passed
     assert report.points < exercise.points
 
 
 def has_own_hint(exercise: Exercise, mistake: Misconception) -> bool:
-    return words(mistake.hint) in words(str(check(exercise.id, mistake.wrong)))
+    return words(mistake.hint) in words(str(verdict(exercise, mistake)))
 
 
 @pytest.mark.parametrize("number", NAMES)
@@ -156,7 +164,7 @@ def test_a_broken_program_is_a_misconception_and_gets_its_hint(exercise: Exercis
 def test_what_is_right_elsewhere_is_called_a_valid_variant(
     exercise: Exercise, mistake: Misconception
 ) -> None:
-    said = "valid variant" in str(check(exercise.id, mistake.wrong)).lower()
+    said = "valid variant" in str(verdict(exercise, mistake)).lower()
     assert said is mistake.valid_variant
 
 
