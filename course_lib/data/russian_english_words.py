@@ -58,8 +58,7 @@ BIRD = noun("птица", "bird", "f", "animal", ins_sg="птицей")
 ELEPHANT = noun("слон", "elephant", "m", "animal")
 
 APPLE = noun("яблоко", "apple", "n", nom_pl="яблоки")
-# Fish on a plate is animate in the singular as well as in the river: рыбу either way.
-FISH = noun("рыба", "fish", "f", plural="fish")
+FISH = noun("рыба", "fish", "f", "animal", plural="fish")
 SOUP = noun("суп", "soup", "m", countable=False)
 BREAD = noun("хлеб", "bread", "m", countable=False)
 MILK = noun("молоко", "milk", "n", countable=False)
