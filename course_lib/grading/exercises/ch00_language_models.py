@@ -67,6 +67,7 @@ def _at(values: NDArray, ids: NDArray) -> NDArray:
 
 #: What people add to a probability so that its logarithm isn't −∞.
 _EPSILONS = {
+    "10⁻⁵": 1e-5,
     "10⁻⁶": 1e-6,
     "10⁻⁷": 1e-7,
     "10⁻⁸": 1e-8,
@@ -270,6 +271,14 @@ _CHAIN_WRONG = [
         wrong=_chain(lambda p: np.log(p[-1])),
         hint="Your result is the last token's log-probability alone. In a loop, that happens when "
         "each round replaces the total. → Is there an `=` where `+=` should be?",
+    ),
+    Misconception(
+        name="tokens counted from 1",
+        wrong=lambda conditionals, tokens: _log(
+            conditionals[np.arange(len(tokens)), tokens - 1]
+        ).sum(),
+        hint="You look one column too far to the left, as if ids began at 1. → Which column of "
+        "the table does id 0 name?",
     ),
     Misconception(
         name="the probability itself",
@@ -1068,6 +1077,18 @@ def _loss_rows(log_p: Callable[[NDArray], NDArray]) -> Callable[..., Any]:
     return lambda logits, targets, ignore_index=-100: -log_p(logits)[targets].mean()
 
 
+def _loss_last_token(logits: NDArray, targets: NDArray, ignore_index: int = -100) -> Any:
+    ids = np.where(targets == ignore_index, logits.shape[-1] - 1, targets)
+    return -_at(_log_softmax(logits), ids).mean()
+
+
+def _loss_as_pytorch(logits: NDArray, targets: NDArray, ignore_index: int = -100) -> Any:
+    """Fail as torch.nn.functional.cross_entropy does, for which axis 1 is the vocabulary."""
+    if logits.ndim > 2:
+        raise RuntimeError("Expected target size")
+    return _loss()(logits, targets, ignore_index)
+
+
 def _loss_pairs(logits: NDArray, targets: NDArray, ignore_index: int = -100) -> Any:
     """Index the vocabulary axis with all targets at every position."""
     kept = targets[targets != ignore_index]
@@ -1143,6 +1164,13 @@ _LOSS_WRONG = [
         "new array (`np.where`)?",
     ),
     Misconception(
+        name="padding counted as the last token",
+        wrong=_loss_last_token,
+        hint="Positions of padding are in your mean, as if the last token of the vocabulary had "
+        "come there. → Which positions does `targets != ignore_index` select, and where do you "
+        "use that?",
+    ),
+    Misconception(
         name="padding counted as token 0",
         wrong=_loss(kept=_everything),
         hint="Positions of padding are in your mean, as if token 0 had come there. → Which "
@@ -1191,6 +1219,13 @@ _LOSS_WRONG = [
         hint="`ignore_index` makes no difference to your function: −100 is used as a column, and "
         "where padding is marked by 0 it's counted as token 0. → Which positions should be looked "
         "up at all?",
+    ),
+    Misconception(
+        name="the vocabulary not on PyTorch's axis",
+        wrong=_loss_as_pytorch,
+        hint="PyTorch's `cross_entropy` takes axis 1 for the vocabulary. In a batch of sequences "
+        "that's the axis of the positions. → How can all axes in front be made one (`flatten`) "
+        "before it's called?",
     ),
     Misconception(
         name="the sum a sequence",
@@ -1637,6 +1672,12 @@ _PERPLEXITY_WRONG = [
         wrong=_perplexed(lambda losses, n: np.exp(losses.mean()) * n.sum() / (len(n) * n.max())),
         hint="You scale a perplexity by a share of tokens. Numbers of tokens belong into the mean "
         "of the losses. → How much should each loss count there?",
+    ),
+    Misconception(
+        name="the sum of the losses, divided after the exponential",
+        wrong=_perplexed(lambda losses, n: np.exp(losses.sum()) / len(losses)),
+        hint="You add the losses, take the exponential and then divide by the number of batches. "
+        "→ Which comes last, the exponential or the division, and over what is the mean?",
     ),
     Misconception(
         name="the sum of the losses",
@@ -2174,6 +2215,14 @@ _SAMPLE_WRONG = [
         "do the probabilities of one draw lie?",
     ),
     Misconception(
+        name="all tokens equally often, rounded",
+        wrong=lambda logits, uniforms, temperature=1.0: np.rint(
+            uniforms * (logits.shape[-1] - 1)
+        ).astype(int),
+        hint="You stretch the uniform number to the range of the ids and round it, so that the "
+        "probabilities make no difference. → How wide should the piece of a token be?",
+    ),
+    Misconception(
         name="softmax twice",
         wrong=_sampled(p=lambda x, t: _softmax(_softmax(x) / t)),
         hint="You apply a softmax to probabilities, so that all tokens come nearly equally often. "
@@ -2203,6 +2252,13 @@ _SAMPLE_WRONG = [
         wrong=_sampled(cdf=lambda p: p.cumsum(), pick=_sample_flat),
         hint="`cumsum` without an axis runs through all rows as one: only the first row's heights "
         "end at 1. → Along which axis do the probabilities of one draw lie?",
+    ),
+    Misconception(
+        name="softmax over the first axis, an id beyond the vocabulary",
+        wrong=_sampled(p=lambda x, t: _softmax(x / t, 0), pick=_count),
+        hint="Your softmax runs over the draws: the probabilities of one row don't sum to 1, and "
+        "some uniform numbers lie above all heights. → Along which axis do the logits of one draw "
+        "lie?",
     ),
     Misconception(
         name="softmax over the first axis",
@@ -2235,6 +2291,19 @@ _SAMPLE_WRONG = [
         ),
         hint="You divide by the sum over all rows, so that a row's heights end far below 1. → "
         "What does `sum()` add up when it isn't told an axis?",
+    ),
+    Misconception(
+        name="no heights, an id beyond the vocabulary",
+        wrong=_sampled(cdf=lambda p: p, pick=_count),
+        hint="You count the probabilities that lie below the uniform number, not their running "
+        "sums. → Where does the piece of token 2 begin, and where does it end?",
+    ),
+    Misconception(
+        name="one sum for all rows, an id beyond the vocabulary",
+        wrong=_sampled(p=lambda x, t: np.exp(x / t) / np.exp(x / t).sum(), pick=_count),
+        hint="You divide by the sum over all rows, so that a row's heights end far below 1, and "
+        "many a uniform number lies above them all. → What does `sum()` add up when it isn't told "
+        "an axis?",
     ),
     Misconception(
         name="all tokens equally often",
@@ -2328,8 +2397,9 @@ _SAMPLE_WRONG = [
     Misconception(
         name="every token from there on",
         wrong=_sampled(pick=_sample_no_break),
-        hint="Your list holds more ids than there are rows: the walk along a row goes on after "
-        "the token is found. → What should end the inner loop?",
+        hint="Your result holds more ids than there are rows: for each row not only the first id "
+        "whose height exceeds the uniform number, but all that follow it too. → What keeps only "
+        "the first (a `break` in a loop, or `argmax`)?",
     ),
     Misconception(
         name="the nearest probability",
@@ -2486,9 +2556,9 @@ def _long_text(seed: int) -> dict[str, Any]:
 
 _BITS_CASES = [
     Case(
-        name="a token of 4 letters and probability ¼",
-        inputs={"log_probabilities": np.array([-1.3862943611198906]), "pieces": ["tree"]},
-        shows="2 bits for 4 bytes",
+        name="a token of 5 letters and probability ¼",
+        inputs={"log_probabilities": np.array([-1.3862943611198906]), "pieces": ["house"]},
+        shows="2 bits for 5 bytes",
     ),
     Case(
         name="an English sentence",
@@ -2555,6 +2625,12 @@ _BITS_WRONG = [
         "docstring name?",
     ),
     Misconception(
+        name="the first piece for the whole text",
+        wrong=_bits(size=lambda pieces: len(pieces[0].encode())),
+        hint="You divide by the bytes of the first piece alone, but the costs are those of all. → "
+        "How many bytes does the whole text have?",
+    ),
+    Misconception(
         name="the mean loss by the number of bytes",
         wrong=_bits(cost=lambda lp: -lp.mean() / log(2)),
         hint="You divide the mean over the tokens by the number of bytes, so it's divided twice. "
@@ -2605,6 +2681,18 @@ _BITS_WRONG = [
         wrong=_bits(size=lambda pieces: len(" ".join(pieces).encode())),
         hint="You join the pieces with spaces between them, which the text doesn't have: the "
         "pieces bring their own. → What stands between two pieces of a text?",
+    ),
+    Misconception(
+        name="the list as it prints",
+        wrong=_bits(size=lambda pieces: len(str(pieces).encode())),
+        hint="You count the bytes of the list as it prints, brackets, quotes and commas included. "
+        "→ What joins a list of strings into one text?",
+    ),
+    Misconception(
+        name="the perplexity of a token",
+        wrong=_bits(cost=lambda lp: np.exp(-lp.mean()), join=lambda cost, size: cost),
+        hint="That's the perplexity of a token, which depends on how the text was cut into "
+        "tokens. → What did the whole text cost in bits, and how many bytes has it?",
     ),
     Misconception(
         name="nats",
@@ -3848,8 +3936,8 @@ def next_token_losses_broken(
     logits: NDArray, ids: NDArray, lengths: NDArray
 ) -> tuple[NDArray, NDArray]:
     """Judge a language model's logits, as the exercise's notebook shows it: with three faults."""
-    peak = logits.max(axis=-1, keepdims=True)
-    log_p = logits - peak - np.log(np.exp(logits - peak).sum(axis=-1, keepdims=True))
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     surprise = -np.take_along_axis(log_p, ids[..., None], axis=-1)[..., 0]
     real = np.arange(ids.shape[1]) < lengths[:, None]
     losses = (surprise * real).sum(axis=1) / lengths
