@@ -547,8 +547,9 @@ KNOWN = (
     | {ENGLISH[lemma][0] for lemma in MASS} | set(ADVERBS.values())
     | {w for t in TIMES.values() for w in t.split()} | set(CONJUNCTIONS.values())
     | {w for p in PREPOSITIONS.values() for e in p.values() for w in e.split()}
-    | set(["fish", "i", "he", "she", "we", "they", "me", "him", "her", "them", "who", "that", ",", "was", "were", "is", "are", "not"])
-    | set(["did", "do", "does", "has", "have", "had", "like", "likes", "liked", "to"])
+    | {"fish", "i", "he", "she", "we", "they", "me", "him", "her", "them", "who", "that", ","}
+    | {"was", "were", "is", "are", "not", "did", "do", "does", "has", "have", "had", "to"}
+    | {"like", "likes", "liked"}
 )  # fmt: skip
 
 
