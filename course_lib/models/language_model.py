@@ -53,7 +53,8 @@ class WindowLanguageModel(nn.Module):
         d_hidden: int,
         dropout: float = 0.0,
     ) -> None:
-        check_sizes(vocab_size=vocab_size, context=context, d_model=d_model, d_hidden=d_hidden)
+        check_sizes(vocab_size=vocab_size, context=context)
+        check_sizes(d_model=d_model, d_hidden=d_hidden)
         check_dropout(dropout)
         super().__init__()
         self.context = context
