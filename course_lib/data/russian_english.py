@@ -22,14 +22,21 @@ What the languages do differently, and a model has to find out:
   («дом девочки») and leads in English; the recipient changes places with the gift.
 - **Having and liking.** «у кота есть рыба» "the cat has a fish", «у кота нет рыбы» (genitive) "the
   cat has no fish", «мальчику нравится кот» (dative) "the boy likes the cat".
+- **Negation.** не stands before the verb; никогда не is never. The object stays in the accusative,
+  but what can't be counted goes into the genitive: «кот не пьёт воды» "the cat is not drinking
+  water".
 - **One word, several translations.** свой is my, our, his, her, its or their, by the subject; у is
   near or has; думал is thought or was thinking; на is on, and with кухня in or into.
-- **Commas** stand before every Russian clause, in English only between main clauses.
+- **Commas** set off every Russian clause; in English they stand between main clauses and behind a
+  clause with when.
 
-Patterns (the field `pattern` of a pair): `PATTERNS` lists them with what they are.
+What is said is not absurd where that is cheap: people read, cats don't; an elephant eats apples and
+doesn't lie on tables. `PATTERNS` lists the patterns (the field `pattern` of a pair).
 
-The grammar is a set of functions that make choices. One walk through them at random is a sentence;
-all walks, counted, are `count_pairs`.
+The words are in `course_lib.data.russian_english_words`, their declension in
+`course_lib.data.russian`, the patterns in `course_lib.data.russian_english_patterns`: functions
+that make choices. One walk through them at random is a sentence; all walks, counted, are
+`count_pairs`; the walk that gives a certain sentence is how `translate` finds its translation.
 """
 
 from __future__ import annotations

@@ -213,8 +213,8 @@ def _fitting(noun: Noun, case: str, number: str) -> tuple[Adjective, ...]:
     Rare forms are left out, so that a model sees each of the others often enough: colours in the
     plural and in the oblique cases, kind in the prepositional, all in the plural's oblique cases.
     """
-    straight = case == "nom" or case == "acc"
-    if number == "pl" and (case != "nom" and (case != "acc" or noun.animate)):
+    straight = case in ("nom", "acc")
+    if number == "pl" and not (case == "nom" or (case == "acc" and not noun.animate)):
         return ()
     return tuple(
         adjective
@@ -386,6 +386,7 @@ def _object(
 
 
 def _transitive(choose: Choices) -> _Sentence:
+    """«вчера девочка медленно читала свою книгу в саду»."""
     verb = choose.one(ACTIONS)
     form = choose.one(_forms(verb))
     time, adverb = choose.part(_setting, verb, form)
@@ -403,6 +404,7 @@ def _transitive(choose: Choices) -> _Sentence:
 
 
 def _fronted(choose: Choices) -> _Sentence:
+    """«птицу видел кот»: known object, new subject."""
     verb = choose.one(ACTIONS)
     form = choose.one(_forms(verb))
     time = choose.one(TIMES[form]) if choose.maybe(0.2) else _NO_TIME
@@ -447,6 +449,7 @@ def _some(
 
 
 def _posture(choose: Choices) -> _Sentence:
+    """«кот и собака спали на коврике»."""
     verb = choose.one(tuple(POSTURES))
     form = choose.one(_forms(verb))
     time, adverb = choose.part(_setting, verb, form)
@@ -467,6 +470,7 @@ def _posture(choose: Choices) -> _Sentence:
 
 
 def _inverted(choose: Choices) -> _Sentence:
+    """«на столе лежала книга»: known place, new subject."""
     verb = choose.one(tuple(POSTURES))
     form = choose.one(_forms(verb))
     time = choose.one(TIMES[form]) if choose.maybe(0.2) else _NO_TIME
@@ -480,6 +484,7 @@ def _inverted(choose: Choices) -> _Sentence:
 
 
 def _motion(choose: Choices) -> _Sentence:
+    """«мальчик бежал в сад»."""
     form = choose.one(_forms(RUN))
     time, adverb = choose.part(_setting, RUN, form)
     noun = _doer(choose, (*PERSONS, CAT, DOG, ELEPHANT), form)
@@ -499,6 +504,7 @@ def _motion(choose: Choices) -> _Sentence:
 
 @cache
 def _to(noun: Noun) -> Place:
+    """Return the place to which one runs, to meet someone."""
     return Place("к", "dat", noun, ("to",))
 
 
@@ -511,6 +517,7 @@ POSSESSIONS = {
 
 
 def _having(choose: Choices) -> _Sentence:
+    """«у кота есть рыба», «у кота не было рыбы»."""
     owner: Noun | Pronoun
     owner = choose.one(OBLIQUE[:3]) if choose.maybe(0.2) else choose.one(tuple(POSSESSIONS))
     thing = choose.one(POSSESSIONS[_like(owner)])
@@ -537,6 +544,7 @@ _LIKED_PAST = {"m": "понравился", "f": "понравилась", "n": 
 
 
 def _liking(choose: Choices) -> _Sentence:
+    """«мальчику не нравится суп»."""
     fan: Noun | Pronoun
     fan = choose.one(OBLIQUE) if choose.maybe(0.25) else choose.one(PERSONS)
     fan_phrase = _subject(choose, fan, "dat", "")
@@ -567,6 +575,7 @@ GIFTS = {
 
 
 def _giving(choose: Choices) -> _Sentence:
+    """«женщина дала мальчику яблоко»."""
     time, adverb = choose.part(_setting, GIVE, "perfective")
     noun = _doer(choose, PERSONS, "perfective")
     subject = _subject(choose, noun)
@@ -591,6 +600,7 @@ def _giving(choose: Choices) -> _Sentence:
 
 
 def _putting(choose: Choices) -> _Sentence:
+    """«дети положили ключ на стол»."""
     time, adverb = choose.part(_setting, PUT, "perfective")
     noun = _doer(choose, PERSONS, "perfective")
     subject = _subject(choose, noun)
@@ -618,6 +628,7 @@ def _companion(choose: Choices, noun: Noun | Pronoun) -> _Sentence:
 
 
 def _playing(choose: Choices) -> _Sentence:
+    """«дети играли со слоном во дворе»."""
     form = choose.one(_forms(PLAY))
     time, adverb = choose.part(_setting, PLAY, form)
     noun = _doer(choose, (*PERSONS, CAT, DOG), form)
@@ -637,6 +648,7 @@ TOPICS = (GIRL, WOMAN, MAN, DOG, BIRD, HOUSE, LAKE)
 
 
 def _thinking(choose: Choices) -> _Sentence:
+    """«мальчик думал об озере»."""
     time, adverb = choose.part(_setting, THINK, "imperfective")
     noun = _doer(choose, PERSONS)
     subject = _subject(choose, noun)
@@ -707,6 +719,7 @@ CONJUNCTIONS = (
 
 
 def _joined(choose: Choices) -> _Sentence:
+    """«кот съел рыбу , но собака выпила молоко»."""
     conjunction_ru, conjunction_en, form = choose.one(CONJUNCTIONS)
     first, second = choose.one(_TWO)
     lasts = conjunction_ru == "а"
@@ -716,6 +729,7 @@ def _joined(choose: Choices) -> _Sentence:
 
 
 def _when(choose: Choices) -> _Sentence:
+    """«когда мальчик спал , собака нашла мяч»."""
     first, second = choose.one(_TWO)
     ru_1, en_1 = choose.part(_clause, first, "imperfective", True)
     ru_2, en_2 = choose.part(_clause, second, choose.one(("imperfective", "perfective")), True)
@@ -723,6 +737,7 @@ def _when(choose: Choices) -> _Sentence:
 
 
 def _reported(choose: Choices) -> _Sentence:
+    """«женщина сказала , что дети едят суп»."""
     verb = choose.one((KNOW, SAY, THINK_THAT))
     form = _forms(verb)[0]
     speaker = _doer(choose, PERSONS)
@@ -742,6 +757,7 @@ def _relative(noun: Noun) -> tuple[str, str]:
 
 
 def _relative_subject(choose: Choices) -> _Sentence:
+    """«девочка , которая сидела на стуле , читала письмо»."""
     noun = choose.one(LIVING)
     subject = choose.part(_phrase, noun, "nom")
     stays = _can(noun, "imperfective", (SIT, STAND, LIE))
@@ -757,6 +773,7 @@ def _relative_subject(choose: Choices) -> _Sentence:
 
 
 def _relative_object(choose: Choices) -> _Sentence:
+    """«мальчик видел птицу , которая спала в лесу»."""
     verb = choose.one((SEE, FIND))
     form = _forms(verb)[0]
     noun = _doer(choose, OBJECTS[verb], form)
@@ -782,6 +799,8 @@ def _relative_object(choose: Choices) -> _Sentence:
 
 
 class Pattern(NamedTuple):
+    """What makes a sentence, how often it is drawn, and what it is."""
+
     make: Callable[[Choices], _Sentence]
     weight: int
     meaning: str
