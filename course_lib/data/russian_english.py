@@ -89,16 +89,15 @@ class Split(NamedTuple):
     held_out: list[Pair]
 
 
-# Combinations that neither training nor test sentences hold. Each of these words occurs in other
-# combinations there.
+# Combinations that neither training nor test sentences hold. Each of their nouns keeps at least two
+# other adjectives, each verb two other objects: or a model could take the noun for its adjective.
 HELD_OUT: frozenset[tuple[str, str]] = frozenset(
     {
-        ("old", "cat"), ("big", "dog"), ("small", "bird"), ("kind", "elephant"),
-        ("kind", "artist"), ("small", "girl"), ("small", "apple"), ("red", "book"),
-        ("big", "hat"), ("black", "umbrella"), ("old", "key"), ("big", "house"),
-        ("small", "garden"), ("big", "table"),
-        ("eat", "apple"), ("draw", "bird"), ("draw", "house"), ("see", "elephant"),
-        ("see", "book"), ("find", "key"), ("find", "cat"), ("give", "ball"), ("put", "letter"),
+        ("old", "cat"), ("big", "dog"), ("small", "bird"), ("kind", "elephant"), ("kind", "boy"),
+        ("old", "man"), ("small", "apple"), ("red", "book"), ("small", "ball"), ("big", "hat"),
+        ("black", "umbrella"), ("big", "house"), ("small", "garden"), ("eat", "apple"),
+        ("draw", "bird"), ("draw", "house"), ("see", "elephant"), ("see", "book"), ("find", "key"),
+        ("find", "cat"), ("give", "ball"), ("put", "letter"),
     }
 )  # fmt: skip
 

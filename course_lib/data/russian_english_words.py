@@ -112,10 +112,10 @@ BLACK = adjective("чёрный", "black")
 RED = adjective("красный", "red")
 
 ADJECTIVES: dict[Noun, tuple[Adjective, ...]] = {
-    BOY: (SMALL, KIND),
+    BOY: (BIG, SMALL, KIND),
     GIRL: (SMALL, KIND),
-    WOMAN: (KIND, OLD),
-    MAN: (KIND, OLD),
+    WOMAN: (SMALL, KIND, OLD),
+    MAN: (BIG, KIND, OLD),
     ARTIST: (KIND, OLD),
     CHILDREN: (SMALL, KIND),
     CAT: (OLD, BIG, SMALL, BLACK),
