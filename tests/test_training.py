@@ -326,31 +326,51 @@ def test_a_run_that_reached_its_target_is_loaded_and_not_continued(tmp_path: Pat
 
 
 def test_the_time_of_the_parts_adds_up(tmp_path: Path) -> None:
-    first = run(make_model(), steps=10, checkpoint=tmp_path / "run").seconds
-    assert run(make_model(), checkpoint=tmp_path / "run").seconds > first
+    run(make_model(), steps=10, checkpoint=tmp_path / "run")
+    state = torch.load(tmp_path / "run", weights_only=True)
+    state["history"]["seconds"] = 1000.0
+    torch.save(state, tmp_path / "run")
+    assert run(make_model(), checkpoint=tmp_path / "run").seconds > 1000
 
 
+@pytest.mark.parametrize("part", ["torch.save", "os.replace"])
 def test_a_failure_while_writing_keeps_the_checkpoint_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     path = tmp_path / "run"
     run(make_model(), steps=10, checkpoint=path)
     before = path.read_bytes()
 
     def breaks_off(state: Any, file: Any) -> None:
-        Path(file).write_bytes(b"half")
+        if part == "torch.save":
+            Path(file).write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(training.torch, "save", breaks_off)
+    module, name = part.split(".")
+    monkeypatch.setattr(getattr(training, module), name, breaks_off)
     with pytest.raises(OSError, match="disk full"):
         run(make_model(), checkpoint=path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_checkpoint_holds_nothing_that_runs_code_when_it_is_read(tmp_path: Path) -> None:
-    run(make_model(), checkpoint=tmp_path / "run", evaluate=minus_error)
-    assert torch.load(tmp_path / "run", weights_only=True)["run"]["seed"] == 0
+class Trap:
+    """Runs code when it's unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def test_a_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    run(make_model(), checkpoint=tmp_path / "run")
+    state = torch.load(tmp_path / "run", weights_only=True)
+    torch.save({**state, "trap": Trap(tmp_path / "sprung")}, tmp_path / "run")
+    with pytest.raises(ValueError, match=r"^checkpoint .*run isn't one that train has written"):
+        run(make_model(), checkpoint=tmp_path / "run")
+    assert not (tmp_path / "sprung").exists()
 
 
 def adam(model: nn.Module) -> dict[str, Any]:
