@@ -2,7 +2,8 @@
 
 A misconception is a function with one mistake. It's recognised by what it does: its results, and
 the inputs that it changes, are those of the student's function. The first rule that finds one
-decides, and among several the first in the exercise's order:
+decides; among several it's the one that agrees on the most cases, and then the first in the
+exercise's order:
 
 1. it does the same on every case that ran, those that pass among them;
 2. it does the same on every case that failed;
@@ -36,18 +37,23 @@ def find_misconception(
     failed = [i for i in ran if not results[i].passed]
     if not failed:
         return None
-    found: dict[int, Misconception] = {}
+    best, rank = None, (0, 0)
     for wrong in exercise.misconceptions:
         theirs = behaviour(exercise, wrong.wrong, prepared)
         same = {i: _same(exercise, results[i], theirs[i]) for i in ran}
         first = failed[0]
         if all(same.values()):
             return wrong
+        agreed = sum(same.values())
         if all(same[i] for i in failed):
-            found.setdefault(2, wrong)
+            mine = (2, agreed)
         elif same[first] and results[first].yours is not None:
-            found.setdefault(3, wrong)
-    return found.get(2) or found.get(3)
+            mine = (1, agreed)
+        else:
+            continue
+        if mine > rank:  # of equals, the first in the exercise's order
+            best, rank = wrong, mine
+    return best
 
 
 def _same(exercise: Exercise, mine: CaseResult, theirs: CaseResult) -> bool:

@@ -226,7 +226,7 @@ def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> 
     if kind == "time":
         return (
             f"Your function still ran after {exercise.time_limit:g} seconds and was stopped.",
-            "Which loop goes on for ever, and what should end it?",
+            "Which loop takes far more rounds than it needs, or never ends?",
         )
     if kind == "memory":
         gib = run.MEMORY_LIMIT / 2**30

@@ -91,6 +91,17 @@ def test_agreement_on_the_cases_that_fail_comes_next() -> None:
     assert diagnose(student, [no_mean, all_mean]) == "all_mean"
 
 
+def test_of_those_that_agree_where_the_student_fails_the_one_that_agrees_most_is_taken() -> None:
+    def student(x: Any) -> Any:
+        return all_mean(x) if x.shape == (3, 4) else exact(x)
+
+    def wrong_for_one_row_too(x: Any) -> Any:
+        return all_mean(x) if x.ndim == 2 else no_mean(x)
+
+    assert diagnose(student, [wrong_for_one_row_too, all_mean]) == "all_mean"
+    assert diagnose(student, [all_mean, wrong_for_one_row_too]) == "all_mean"
+
+
 def test_agreement_on_the_first_case_that_fails_comes_last() -> None:
     def student(x: Any) -> Any:
         return all_mean(x) if x.shape == (3, 4) else exact(x) + (x.ndim == 2)
