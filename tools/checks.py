@@ -99,8 +99,8 @@ def tests(tally: Tally) -> bool:
 
 def notebooks(tally: Tally) -> bool:
     """Run every notebook: each cell gives the output that is stored."""
-    quiet = {"COURSE_LIB_PROGRESS": "off", "TQDM_DISABLE": "1"}
-    return pytest(tally, *NBVAL, "chapters", "solutions", "exercises", **quiet)
+    folders = ["chapters", "solutions", "exercises"]
+    return pytest(tally, *NBVAL, *folders, COURSE_LIB_PROGRESS="off", TQDM_DISABLE="1")
 
 
 def site(tally: Tally) -> bool:
