@@ -521,6 +521,33 @@ def test_the_bar_shows_loss_and_metric_and_wipes_itself_out() -> None:
     assert done.stdout.decode() == "after\n"
 
 
+def test_the_bar_of_a_run_that_fails_is_wiped_out_at_once() -> None:
+    program = textwrap.dedent(
+        """
+        import sys
+        import torch
+        from torch import nn
+        from course_lib.training import train
+        xs = [torch.ones(2, 3)] * 3
+        try:
+            train(nn.Linear(3, 1), lambda i: xs[i], lambda m, x: m(x).mean(), steps=40)
+        except IndexError as error:
+            kept = error  # and with it all that the failed call held
+            print("after", file=sys.stderr)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={k: v for k, v in os.environ.items() if k != "TQDM_DISABLE"},
+        capture_output=True,
+        check=True,
+    )
+    *_, wiped, rest = done.stderr.decode().split("\r")
+    assert wiped.strip() == ""
+    assert rest == "after\n"
+
+
 @pytest.mark.parametrize(
     ("options", "environment"), [("", {"TQDM_DISABLE": "1"}), (", progress=False", {})]
 )
