@@ -49,7 +49,7 @@ _FAMILIES = {
 def unrolled_against_all_pairs(tokens: Sequence[str]) -> Svg:
     """Draw how a recurrence and how self-attention connect the same tokens.
 
-    The way from the first token to the last is marked in both.
+    The path from the first token to the last is marked in both.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def unrolled_against_all_pairs(tokens: Sequence[str]) -> Svg:
     --------
     >>> unrolled_against_all_pairs(["the", "cat", "was"])
     Two drawings of the 3 tokens the, cat, was. Recurrence: states in a chain, each computed from \
-the one before, 3 steps one after another; from the first token to the last the way leads through \
-2 links of the chain. Self-attention: each of 3 outputs is joined to each of 3 tokens, 9 lines, \
-all in one step; from the first token to the last it is 1 line.
+the one before, 3 steps one after another; the path from the first token to the last has 2 links. \
+Self-attention: each of 3 outputs is joined to each of 3 tokens, 9 lines, in 3 steps however many \
+tokens there are; the path from the first token to the last is 1 link.
     """
     n = len(tokens)
     if not 3 <= n <= 7:
@@ -79,31 +79,32 @@ all in one step; from the first token to the last it is 1 line.
     xs = [round(180 + (i - (n - 1) / 2) * 330 / n, 1) for i in range(n)]
     parts = [_text(8, 20, _bold("Recurrence:") + f" {n} steps, one after another")]
     for i, (x, token) in enumerate(zip(xs, tokens, strict=True)):
-        # the marked way: up from the first token, then along the chain
+        # the marked path: up from the first token, then along the chain
         marked = i == 0
-        parts.append(_arrow(x, 108, x, 84, _ORANGE if marked else None, heavy=marked))
+        parts.append(_arrow(x, 108, x, 84, _BLUE if marked else None, heavy=marked))
         if i:
-            parts.append(_arrow(xs[i - 1] + 15, 67, x - 15, 67, _ORANGE, heavy=True))
-        parts.append(_disc(x, 67, _ORANGE))
+            parts.append(_arrow(xs[i - 1] + 15, 67, x - 15, 67, _BLUE, heavy=True))
+        parts.append(_disc(x, 67, _BLUE))
         parts.append(_text(x, 72, _state(i + 1), size=14, anchor="middle"))
         parts.append(_text(x, 44, f"step {i + 1}" if i == 0 else str(i + 1), 13, "middle"))
         parts.append(_text(x, 124, escape(token), size=14, anchor="middle"))
-    parts.append(_text(8, 168, _bold("Self-attention:") + " 1 step for all"))
+    steps = accounting.total(accounting.plain_self_attention(n, 1)).steps
+    parts.append(_text(8, 168, _bold("Self-attention:") + f" {steps} steps at any length"))
     for i, x in enumerate(xs):
         for j, source in enumerate(xs):
             if (i, j) != (n - 1, 0):
                 parts.append(_stroke(source, 276, x, 221, None, 1.2, 0.38))
     parts.append(_arrow(xs[0], 276, xs[-1] - 12, 213, _ORANGE, heavy=True))
     for i, (x, token) in enumerate(zip(xs, tokens, strict=True)):
-        parts.append(_disc(x, 206, _ORANGE if i == n - 1 else _BLUE))
+        parts.append(_disc(x, 206, _ORANGE))
         parts.append(_text(x, 211, _state(i + 1, "y"), size=14, anchor="middle"))
         parts.append(_text(x, 292, escape(token), size=14, anchor="middle"))
     alt = (
         f"Two drawings of the {n} tokens {', '.join(tokens)}. Recurrence: states in a chain, each "
-        f"computed from the one before, {n} steps one after another; from the first token to the "
-        f"last the way leads through {n - 1} links of the chain. Self-attention: each of {n} "
-        f"outputs is joined to each of {n} tokens, {n * n} lines, all in one step; from the first "
-        "token to the last it is 1 line."
+        f"computed from the one before, {n} steps one after another; the path from the first token "
+        f"to the last has {n - 1} links. Self-attention: each of {n} outputs is joined to each of "
+        f"{n} tokens, {n * n} lines, in {steps} steps however many tokens there are; the path from "
+        "the first token to the last is 1 link."
     )
     return Svg("".join(parts), 360, 302, alt)
 
@@ -321,7 +322,7 @@ cat 0.75, was 0.25. was asks: cat 0.50, was 0.50.
     ys = [top + gap * i for i in range(n)]
     parts = [
         _text(112, 24, "asks", size=14, anchor="end"),
-        _text(212, 24, "answer, with weight", size=14),
+        _text(212, 24, "answer", size=14),
     ]
     for i in range(n + 1):  # the state n is all at once
         askers = range(n) if i == n else (i,)
@@ -332,6 +333,7 @@ cat 0.75, was 0.25. was asks: cat 0.50, was 0.50.
             if w >= 0.005
         ]
         if i < n:
+            lines.append(_text(278, 24, "weight", size=14))
             lines.append(
                 f'<rect x="8" y="{ys[i] - 16}" width="112" height="32" rx="7" fill="{_ORANGE}" '
                 f'fill-opacity="0.14" stroke="{_ORANGE}" stroke-width="1.8"/>'
@@ -503,7 +505,7 @@ def flops_crossover(d_model: int = 512, longest: int = 8192, width: int = 3) -> 
     >>> flops_crossover(64, 1024)
     FLOPs of one layer at d = 64 against the length n from 8 to 1024, both axes logarithmic. \
 Self-attention starts below and grows as n²; RNN and convolution over 3 tokens grow as n. \
-Self-attention is the cheaper one of it and the RNN below n = 64 and the dearer one above.
+Self-attention needs fewer FLOPs than the RNN below n = 64, and more above.
     """
     for name, size in (("d_model", d_model), ("longest", longest), ("width", width)):
         check_positive_int(name, size)
@@ -512,7 +514,7 @@ Self-attention is the cheaper one of it and the RNN below n = 64 and the dearer 
     layers: dict[str, Callable[[int], dict[str, accounting.Cost]]] = {
         "self-attention": lambda n: accounting.plain_self_attention(n, d_model),
         "RNN": lambda n: accounting.rnn(n, d_model),
-        f"convolution ({width})": lambda n: accounting.convolution(n, d_model, width),
+        f"convolution, width {width}": lambda n: accounting.convolution(n, d_model, width),
     }
 
     def flops(name: str, n: int) -> int:
@@ -537,16 +539,17 @@ Self-attention is the cheaper one of it and the RNN below n = 64 and the dearer 
             xycoords=("data", "axes fraction"),
         )  # fmt: skip
         axes.annotate(
-            "a sentence", (31.6, 0.95), xycoords=("data", "axes fraction"), ha="center", va="top"
-        )
+            "a sentence", (50, 0.97), (6, 0), textcoords="offset points",
+            xycoords=("data", "axes fraction"), va="top",
+        )  # fmt: skip
         axes.set_xlabel(f"length $n$ of the sequence ($d$ = {d_model})")
         axes.set_ylabel("FLOPs of one layer")
         _label_ends(axes, rows, looks)
     alt = (
         f"FLOPs of one layer at d = {d_model} against the length n from {x[0]} to {x[-1]}, both "
         "axes logarithmic. Self-attention starts below and grows as n²; RNN and convolution over "
-        f"{width} tokens grow as n. Self-attention is the cheaper one of it and the RNN below "
-        f"n = {crossing} and the dearer one above."
+        f"{width} tokens grow as n. Self-attention needs fewer FLOPs than the RNN below "
+        f"n = {crossing}, and more above."
     )
     return Plot(figure, alt)
 
@@ -560,7 +563,7 @@ def agreement_accuracy(distances: ArrayLike, accuracies: Mapping[str, ArrayLike]
         Rising.
     accuracies : mapping of names to array-likes, (seeds, m)
         For models whose names begin with self-attention, RNN, GRU or convolution. Each seed is a
-        dot, a line joins the means.
+        mark, a line joins the means. Marks of different models stand side by side.
 
     Returns
     -------
@@ -597,10 +600,14 @@ highest). GRU: at 4 1.00 (1.00 to 1.00), at 8 0.60 (0.50 to 0.70).
         figure = Figure(figsize=(WIDTH, _HEIGHT), layout="constrained")
         axes = figure.add_subplot()
         axes.axhline(0.5, color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
-        for (colour, marker, dashes), (name, table) in zip(looks, tables.items(), strict=True):
+        aside = 0.026 * (x[-1] - x[0]) * (np.arange(len(tables)) - (len(tables) - 1) / 2)
+        for look, by, (name, table) in zip(looks, aside, tables.items(), strict=True):
+            colour, marker, dashes = look
             axes.plot(x, means[name], color=colour, linestyle=dashes)
             for row in table:
-                axes.plot(x, row, marker, color=colour, alpha=0.75, markersize=5, clip_on=False)
+                axes.plot(
+                    x + by, row, marker, color=colour, alpha=0.75, markersize=5, clip_on=False
+                )
         axes.set_ylim(0.42, 1.02)
         axes.set_yticks([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))

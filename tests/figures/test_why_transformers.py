@@ -22,7 +22,7 @@ NORMS = {
     "RNN": 2.0 * 0.6**BACK,
     "RNN, weights × 6": 1.3**BACK,
     "GRU": 0.65**BACK,
-    "GRU, gates open": 0.1 * 0.96**BACK,
+    "GRU, z near 1": 0.1 * 0.96**BACK,
     "self-attention": np.full(60, 0.08),
 }
 LENGTHS = 2 ** np.arange(4, 12)
@@ -117,6 +117,13 @@ def test_the_recurrence_has_a_chain_and_self_attention_every_pair(n: int) -> Non
     assert f"{n - 1} links" in figure.alt and f"{n * n} lines" in figure.alt
 
 
+def test_the_steps_of_both_layers_are_those_of_the_accounting() -> None:
+    figure = figures.unrolled_against_all_pairs(TOKENS[:6])
+    recurrence, attention = (t for t in texts(parse(figure)) if ":" in t)
+    assert f" {accounting.total(accounting.rnn(6, 4)).steps} steps" in recurrence
+    assert f" {accounting.total(accounting.plain_self_attention(6, 4)).steps} steps" in attention
+
+
 # ---- The step-through ----------------------------------------------------------------------------
 
 
@@ -130,6 +137,7 @@ def test_every_state_shows_the_weights_that_it_was_given() -> None:
         widths = [float(p.attrib["stroke-width"]) for p in groups[i].iter(f"{SVG}path")]
         seen = [w for w in WEIGHTS[i] if w >= 0.005]
         assert widths == [pytest.approx(0.8 + 7 * w, abs=0.01) for w in seen]
+    assert ["weight" in texts(groups[i]) for i in range(9)] == [True] * 8 + [False]
     everyone = [p.attrib["d"] for p in groups[8].iter(f"{SVG}path")]
     alone = [p.attrib["d"] for i in range(8) for p in groups[i].iter(f"{SVG}path")]
     assert everyone == alone
@@ -204,12 +212,19 @@ def test_the_lines_are_the_data() -> None:
             assert np.allclose(line, row)
 
 
-def test_every_seed_is_a_dot_and_the_line_joins_the_means() -> None:
+def test_every_seed_is_a_mark_and_the_line_joins_the_means() -> None:
     found = lines(PLOTS["agreement_accuracy"]())
     expected = [row for table in SCORES.values() for row in (table.mean(axis=0), *table)]
     assert len(found) == len(expected)
     for line, row in zip(found, expected, strict=True):
         assert np.allclose(line, row)
+
+
+def test_marks_of_models_that_are_equally_right_do_not_hide_each_other() -> None:
+    plot = figures.agreement_accuracy([4, 32], {name: [[1.0, 1.0]] for name in SCORES})
+    marks = [m for m in plot.figure.axes[0].get_lines() if m.get_marker() in ("o", "^")]
+    assert len(marks) == 3
+    assert len({float(np.asarray(mark.get_xdata())[0]) for mark in marks}) == 3
 
 
 def test_the_layers_cross_where_length_and_width_are_equal() -> None:
@@ -228,14 +243,14 @@ def test_a_layer_has_one_colour_in_all_plots_and_its_second_kind_is_dashed() -> 
     found: dict[str, set[Any]] = {}
     for name, names in (
         ("gradient_decay", NORMS), ("layer_times", SECONDS), ("agreement_accuracy", SCORES),
-        ("flops_crossover", ("self-attention", "RNN", "convolution (3)")),
+        ("flops_crossover", ("self-attention", "RNN", "convolution, width 3")),
     ):  # fmt: skip
         labels = {
             text.get_text().replace(",\n", ", "): text.get_color()
             for text in PLOTS[name]().figure.axes[0].texts
         }
         for layer in names:
-            found.setdefault(re.split(r",| \(", layer)[0], set()).add(labels[layer])
+            found.setdefault(layer.split(",")[0], set()).add(labels[layer])
     assert {layer: len(colours) for layer, colours in found.items()} == dict.fromkeys(
         ("RNN", "GRU", "self-attention", "convolution"), 1
     )

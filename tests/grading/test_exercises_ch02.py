@@ -50,24 +50,61 @@ def test_a_layer_leaves_its_argument_and_gives_tensors_for_tensors(layer: ch02.L
 
 def test_the_report_names_the_function_that_a_tester_was_fed() -> None:
     text = str(check(GAP.id, lambda function, x: 0.0))
-    assert "function = its distance from the middle added to each token" in text
+    assert "function = something else where first numbers only fall" in text
     assert " at 0x" not in text
 
 
 def test_of_the_layers_those_that_should_be_equivariant_are_and_the_others_are_not() -> None:
     gaps = {case.name: ch02.equivariance_gap(**case.build()) for case in GAP.cases}
     fine = {name for name, gap in gaps.items() if gap < 1e-12}
-    assert fine == {"self-attention", "one number a token"}
+    assert fine == {"self-attention", "one number a token"} and len(gaps) == 8
+
+
+ONE_ORDER = [case for case in GAP.cases if "one order of 120" in case.name + case.shows]
 
 
 @pytest.mark.parametrize("seed", [OPEN_SEED, 1, 2])
-def test_almost_equivariant_means_one_order_of_all(seed: int) -> None:
-    (case,) = [c for c in GAP.cases if c.name == "almost equivariant"]
+@pytest.mark.parametrize("case", ONE_ORDER, ids=lambda case: case.name)
+def test_where_one_order_shows_the_gap_no_other_one_does(case: Case, seed: int) -> None:
     function, x = case.build(seed).values()
     y = function(x)
     gaps = [np.abs(function(x[list(p)]) - y[list(p)]).max() for p in permutations(range(len(x)))]
     assert sum(gap > 1e-12 for gap in gaps) == 1
-    assert len(gaps) == 120
+    assert len(gaps) == 120 and len(ONE_ORDER) == 5
+
+
+def at_random(count: int, seed: int | None):  # type: ignore[no-untyped-def]
+    """What students write first: a few orders drawn at random, with a seed or without one."""
+    fresh = np.random.default_rng(seed)
+
+    def equivariance_gap(function, x):  # type: ignore[no-untyped-def]
+        rng = fresh if seed is None else np.random.default_rng(seed)
+        orders = [rng.permutation(len(x)) for _ in range(count)]
+        return max(np.abs(function(x[p]) - function(x)[p]).max() for p in orders)
+
+    return equivariance_gap
+
+
+@pytest.mark.parametrize("count", [1, 5, 20, 50])
+def test_orders_drawn_at_random_are_called_so_and_never_get_full_points(count: int) -> None:
+    named = 0
+    for seed in range(20):
+        report = check(GAP.id, at_random(count, seed))
+        named += "orders drawn at random" in " ".join(str(report).split())
+        assert not report.passed, seed
+    # a draw may hit upon the one order of a case, and then looks like another mistake
+    assert named >= {1: 18, 5: 14, 20: 8, 50: 3}[count], named
+
+
+@pytest.mark.parametrize("verdict", [lambda gap: gap < 1e-6, lambda gap: gap > 1e-6])
+def test_who_answers_yes_or_no_is_asked_for_a_size(verdict) -> None:  # type: ignore[no-untyped-def]
+    report = check(GAP.id, lambda f, x: bool(verdict(np.abs(f(x[::-1]) - f(x)[::-1]).max())))
+    assert "a size is wanted" in " ".join(str(report).split())
+
+
+def test_an_answer_that_is_different_at_each_call_is_called_a_draw_too() -> None:
+    report = " ".join(str(check(GAP.id, at_random(1, None))).split())
+    assert "orders drawn at random" in report and "at each call" in report
 
 
 # -- costs -----------------------------------------------------------------------------------------

@@ -556,7 +556,7 @@ _SELF_WRONG = [
         name="scaled by √d",
         wrong=_self(scores=lambda x: _products(x) / sqrt(x.shape[-1])),
         valid_variant=True,
-        hint="This exercise uses the products of the tokens as they are; you divide them by √d, "
+        hint="this exercise uses the products of the tokens as they are; you divide them by √d, "
         "as a later chapter will. → Which formula does the docstring give?",
     ),
     Misconception(
@@ -840,26 +840,23 @@ def _attention_rule(x: NDArray) -> NDArray:
     return _softmax(_products(x)) @ x
 
 
-def _middle_rule(x: NDArray) -> NDArray:
-    place = np.arange(len(x))
-    return x + np.abs(place - place.mean())[:, None]
+def _falling_rule(by: float) -> Callable[[NDArray], NDArray]:
+    """Return what adds a number to the first token's output where first numbers only fall."""
+
+    def rule(x: NDArray) -> NDArray:
+        y = np.tanh(x)
+        if (np.diff(x[:, 0]) < 0).all():
+            y[0] += by
+        return y
+
+    return rule
 
 
-def _running_mean_rule(x: NDArray) -> NDArray:
-    return np.cumsum(x, axis=0) / np.arange(1, len(x) + 1)[:, None]
-
-
-def _ring_rule(x: NDArray) -> NDArray:
-    return (np.roll(x, 1, axis=0) + 2 * x + np.roll(x, -1, axis=0)) / 4
-
-
-def _sorted_rule(x: NDArray) -> NDArray:
-    return x[np.argsort(x[:, 0])]
-
-
-def _one_order_rule(x: NDArray) -> NDArray:
-    falling = bool((np.diff(x[:, 0]) < 0).all())
-    return np.tanh(x) + (0.4 if falling else 0.0)
+def _fading_rule(x: NDArray) -> NDArray:
+    state = np.zeros_like(x[0])
+    for token in x:
+        state = state / 2 + token
+    return np.concatenate([x + state, x - state], axis=1)
 
 
 def _length_rule(x: NDArray) -> NDArray:
@@ -868,11 +865,11 @@ def _length_rule(x: NDArray) -> NDArray:
 
 _LENGTHS = Layer("the length of each token", _length_rule)
 _ATTENTION = Layer("self-attention", _attention_rule)
-_MIDDLE = Layer("its distance from the middle added to each token", _middle_rule)
-_RUNNING = Layer("the mean of the tokens so far", _running_mean_rule)
-_RING = Layer("each token with its neighbours on a ring", _ring_rule)
-_SORTED = Layer("the tokens sorted by their first number", _sorted_rule)
-_ONE_ORDER = Layer("something else where first numbers only fall", _one_order_rule)
+_FADING = Layer(
+    "each token with the last state of s = s/2 + x, once added, once taken away", _fading_rule
+)
+_FALLING = Layer("something else where first numbers only fall", _falling_rule(0.4))
+_LESS = Layer("something less where first numbers only fall", _falling_rule(-0.4))
 
 
 def _fed(layer: Layer, n: int, d: int) -> Callable[[int], dict[str, Any]]:
@@ -889,6 +886,22 @@ def _fed(layer: Layer, n: int, d: int) -> Callable[[int], dict[str, Any]]:
     return build
 
 
+def _fed_one_order(
+    order: Sequence[int], layer: Layer = _FALLING
+) -> Callable[[int], dict[str, Any]]:
+    """Draw tokens whose first numbers fall in one order of all, which is the one given."""
+
+    def build(seed: int) -> dict[str, Any]:
+        x = draw(np.random.default_rng([seed, 4, *order]), len(order), 2)
+        # no two alike, however the draw is rounded
+        x[list(order), 0] = np.sort(x[:, 0])[::-1] - np.arange(len(order)) / 8
+        return {"function": layer, "x": x}
+
+    return build
+
+
+# Each of five orders is the only one of 120 that shows the gap. Who tries all orders of one kind
+# finds it where it's of that kind; who tries some at random finds next to none.
 _GAP_CASES = [
     Case(
         name="self-attention",
@@ -896,34 +909,39 @@ _GAP_CASES = [
         shows="no gap but rounding",
     ),
     Case(
-        name="a place added",
-        inputs=_fed(_MIDDLE, 5, 2),
-        shows="the gap is 2, and reversing the tokens doesn't find it",
+        name="one order of 120 is treated otherwise",
+        inputs=_fed_one_order([2, 4, 0, 3, 1]),
+        shows="the gap is 0.4, and in any other order there's none",
     ),
     Case(
-        name="the mean of the tokens so far",
-        inputs=_fed(_RUNNING, 4, 3),
-        shows="the first token never changes, the others do",
+        name="another one, two neighbours swapped",
+        inputs=_fed_one_order([0, 1, 3, 2, 4]),
+        shows="again one order of 120",
     ),
     Case(
-        name="tokens in a sorted order",
-        inputs=_fed(_SORTED, 4, 3),
-        shows="the output never changes: that's invariance",
+        name="another one, first and last swapped",
+        inputs=_fed_one_order([4, 1, 2, 3, 0]),
+        shows="again one order of 120",
+    ),
+    Case(
+        name="another one, all turned in a circle",
+        inputs=_fed_one_order([2, 3, 4, 0, 1]),
+        shows="again one order of 120",
+    ),
+    Case(
+        name="another one, all reversed",
+        inputs=_fed_one_order([4, 3, 2, 1, 0], _LESS),
+        shows="once more one order of 120, and the difference is below 0",
+    ),
+    Case(
+        name="each token with an RNN's last state",
+        inputs=_fed(_FADING, 5, 3),
+        shows="each order has a gap of its own",
     ),
     Case(
         name="one number a token",
         inputs=_fed(_LENGTHS, 3, 4),
         shows="an output without a second axis, and no gap",
-    ),
-    Case(
-        name="neighbours on a ring of 5",
-        inputs=_fed(_RING, 5, 3),
-        shows="turning or reversing the ring finds nothing",
-    ),
-    Case(
-        name="almost equivariant",
-        inputs=_fed(_ONE_ORDER, 5, 2),
-        shows="one order of 120 is treated otherwise",
     ),
 ]
 
@@ -966,7 +984,7 @@ def _all_swaps(n: int) -> Iterable[Sequence[int]]:
 
 def _some_at_random(n: int) -> Iterable[Sequence[int]]:
     rng = np.random.default_rng(0)
-    return [rng.permutation(n).tolist() for _ in range(10)]
+    return [rng.permutation(n).tolist() for _ in range(4)]
 
 
 def _gap_of_features(function: Any, x: NDArray) -> Any:
@@ -987,6 +1005,10 @@ def _gap_relative(function: Any, x: NDArray) -> Any:
 
 def _gap_as_answer(function: Any, x: NDArray) -> Any:
     return _gap(function, x) < 1e-9
+
+
+def _gap_as_doubt(function: Any, x: NDArray) -> Any:
+    return _gap(function, x) > 1e-9
 
 
 def _gap_overwriting(function: Any, x: NDArray) -> Any:
@@ -1042,18 +1064,25 @@ _GAP_WRONG = [
         "Which axis of x do the tokens lie along?",
     ),
     Misconception(
+        name="some orders at random",
+        wrong=_tried(_some_at_random),
+        hint="You try some orders, or one, and those that matter aren't among them: they look "
+        "like orders drawn at random. (With `default_rng()` your answer may even be another one "
+        "at each call.) 5 tokens have only 120 orders. → What in itertools yields them all?",
+    ),
+    Misconception(
         name="only reversed",
         wrong=_tried(lambda n: [range(n)[::-1]]),
-        hint="In the end only one order is tried, all tokens reversed. What depends on how far the "
-        "middle is, or on both neighbours, slips through. (`permutations` yields it last: perhaps "
-        "your loop keeps just the last gap.) → How many orders do n tokens have, and where is the "
+        hint="All tokens reversed seems to be among the orders you try, perhaps the only one; "
+        "others are missing. (`permutations` yields it last: perhaps your loop keeps just the last "
+        "gap.) → How many orders do n tokens have, and where is the "
         "largest gap so far kept?",
     ),
     Misconception(
         name="only turned",
         wrong=_tried(_turns),
-        hint="You try the n orders that turn the tokens in a circle. A ring of neighbours can't "
-        "tell. → How many orders do n tokens have, and what in itertools yields them all?",
+        hint="Orders that turn the tokens in a circle seem to be among those you try, others are "
+        "missing. → How many orders do n tokens have, and what in itertools yields them all?",
     ),
     Misconception(
         name="only the first two swapped",
@@ -1064,21 +1093,16 @@ _GAP_WRONG = [
     Misconception(
         name="only neighbours swapped",
         wrong=_tried(_neighbour_swaps),
-        hint="You swap neighbours only. Every order can be *made* of such swaps, but a function "
-        "may treat all of these well and another one not, and the gap may be larger far from "
-        "home. → What in itertools yields all orders?",
+        hint="Swaps of neighbours seem to be among the orders you try, others are missing. Every "
+        "order can be *made* of such swaps, but a function may treat all of these well and "
+        "another one not. → What in itertools yields all orders?",
     ),
     Misconception(
         name="only two swapped",
         wrong=_tried(_all_swaps),
-        hint="You swap two tokens at a time. A function may treat all of these orders alike and "
-        "another one not. → What in itertools yields all orders?",
-    ),
-    Misconception(
-        name="some orders at random",
-        wrong=_tried(_some_at_random),
-        hint="You try a few orders, drawn at random, and one that matters isn't among them. With 5 "
-        "tokens there are only 120. → What in itertools yields them all?",
+        hint="Swaps of two tokens seem to be among the orders you try, others are missing. A "
+        "function may treat all swaps alike and another order not. → What "
+        "in itertools yields all orders?",
     ),
     Misconception(
         name="the smallest gap",
@@ -1137,10 +1161,16 @@ _GAP_WRONG = [
         "docstring asks for the gap as it is. → Which division can go?",
     ),
     Misconception(
-        name="a verdict",
+        name="a verdict that it's equivariant",
         wrong=_gap_as_answer,
-        hint="You return True or False. The question here is how large the gap is; whoever calls "
-        "the function draws the line. → Which number do you compare with the threshold?",
+        hint="You return True or False; a size is wanted, a number. How large a gap is too large "
+        "is for the caller to say. → Which number do you compare with the threshold?",
+    ),
+    Misconception(
+        name="a verdict that it isn't",
+        wrong=_gap_as_doubt,
+        hint="You return whether there is a gap; a size is wanted, how large it is. What counts as "
+        "too large is for the caller to say. → Which number do you compare with the threshold?",
     ),
     Misconception(
         name="the tokens left shuffled",
@@ -1276,7 +1306,7 @@ _FLOPS_WRONG = [
         name="multiplications only",
         wrong=_flops(lambda n, d: 2 * n * n * d, lambda n, d: 2 * n * d * d),
         valid_variant=True,
-        hint="This exercise uses the count in which a multiplication and an addition are 1 FLOP "
+        hint="this exercise uses the count in which a multiplication and an addition are 1 FLOP "
         "each, 2 m k p for a product of (m × k) and (k × p); you count the pair once. → By which "
         "factor are both your numbers too small?",
     ),
@@ -1332,7 +1362,7 @@ _FLOPS_WRONG = [
             lambda n, d: n * 2 * d * (2 * d - 1),
         ),
         valid_variant=True,
-        hint="This exercise uses 2 m k p for a product, as PyTorch's counter does; you count, "
+        hint="this exercise uses 2 m k p for a product, as PyTorch's counter does; you count, "
         "exactly, k − 1 additions for a sum of k numbers. → What does the rule in the text give?",
     ),
     Misconception(
@@ -1672,6 +1702,13 @@ _CROSSOVER_WRONG = [
         "costs. → Which of the two grows with the square of the length, and which is to be larger?",
     ),
     Misconception(
+        name="d itself",
+        wrong=lambda d, gates=1, projections=0: d,
+        hint="You always answer d. That's where an RNN and plain attention need the same: asked "
+        "for is where attention needs *more*, and for other gates and projections. → Which cost "
+        "grows with `gates`, which with `projections`, and where are the two equal then?",
+    ),
+    Misconception(
         name="a search that ends at d",
         wrong=lambda d, gates=1, projections=0: next(
             (n for n in range(1, d + 1) if 2 * n + projections * d > 2 * gates * d), d
@@ -1984,7 +2021,7 @@ _PATH_WRONG = [
         name="no way is ∞",
         wrong=_chains(path=_path_with(none=inf)),
         valid_variant=True,
-        hint="This exercise uses −1 where there is no path; you return ∞. → Which line decides "
+        hint="this exercise uses −1 where there is no path; you return ∞. → Which line decides "
         "what is returned at the end?",
     ),
     Misconception(
@@ -2009,7 +2046,7 @@ _PATH_WRONG = [
         name="only links between tokens counted",
         wrong=_chains(path=_path_with(enter=0)),
         valid_variant=True,
-        hint="This exercise uses computations, where the chapter counts links between tokens: "
+        hint="this exercise uses computations, where the chapter counts links between tokens: "
         "entering an RNN is one as well, so that a path through 6 tokens has 6. → How many times "
         "is the RNN's function applied until the last state knows the first token?",
     ),
