@@ -67,7 +67,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     check_axis("x", x, axis)
     wide = widen(x)
     peak = wide.amax(dim=axis, keepdim=True).detach()  # a shift has no gradient
-    # Where all is hidden the peak is −∞: with 0 in its place, −∞ − 0 stays −∞.
+    # The peak of a row of −∞ is −∞ too: −∞ − 0 stays −∞, −∞ − (−∞) would be NaN.
     shifted = wide - peak.masked_fill(peak == -torch.inf, 0.0)
     total = torch.exp(shifted).sum(dim=axis, keepdim=True)
     return (shifted - torch.log(total.masked_fill(total == 0.0, 1.0))).to(x.dtype)
@@ -116,7 +116,7 @@ def cross_entropy(
     check_targets(logits, targets, ignore_index)
     targets = targets.long()  # in eight bits, −100 would be the token 156
     kept = targets != ignore_index
-    log_p = log_softmax(widen(logits)[kept])  # (m, V): the m positions that count
+    log_p = log_softmax(widen(logits)[kept])  # (m, V), m of them count
     surprise = -log_p[torch.arange(len(log_p)), targets[kept]]  # (m,)
     return surprise.mean().to(logits.dtype)
 
@@ -239,9 +239,10 @@ def sample(
     [0, 0, 1, 1, 2]
     """
     check_draw(logits, uniforms, temperature)
-    # In float64, so that rounding all but never decides between two neighbours.
+    # In float64, so that rounding hardly ever decides between two tokens.
     p = softmax(logits.double() / temperature)
     heights = p.cumsum(dim=-1)  # (..., V)
     heights = heights / heights[..., -1:]  # ends at 1, above every u
     u = torch.as_tensor(uniforms, dtype=torch.float64)
+    # `<=`: a token owns its lower edge, so u = 0 never draws one of probability 0.
     return (heights <= u[..., None]).sum(dim=-1)

@@ -52,8 +52,9 @@ def encoder_decoder(source: Sequence[str], target: Sequence[str], given: int) ->
     Examples
     --------
     >>> encoder_decoder(["Я", "вижу"], ["I", "see", "it"], given=1)
-    An encoder reads the source, Я вижу, and hands a representation of it to the decoder. The \
-decoder has written I and gives probabilities for the next token, here see; still to come: it.
+    An encoder reads the source, Я вижу, and hands a representation of it to the \
+decoder, which writes one token at a time. It has written I, and reads that again; next comes \
+see, then it.
     """
     if not 1 <= len(source) <= 6 or not 1 <= len(target) <= 8:
         raise ValueError(
@@ -84,20 +85,21 @@ decoder has written I and gives probabilities for the next token, here see; stil
         _text(
             180,
             352,
-            "target <tspan font-style='italic'>y</tspan>: what is there is read again,",
+            "target <tspan font-style='italic'>y</tspan>: the decoder reads what it has written,",
             size=13.5,
             anchor="middle",
         ),
-        _text(180, 370, "the dashed word comes next", size=13.5, anchor="middle"),
+        _text(180, 370, "and the dashed word comes next", size=13.5, anchor="middle"),
         _arrow(f"M{left:.1f} 316 H{left - 12:.1f} V253 H44", sideways=True),
     ]
+    written = " ".join(target[:given])
+    read = f"It has written {written}, and reads that again" if given else "It has written nothing"
+    rest = " ".join(target[given + 1 :])
     alt = (
         f"An encoder reads the source, {' '.join(source)}, and hands a representation of it to "
-        f"the decoder. The decoder has written {' '.join(target[:given]) or 'nothing'} and gives "
-        f"probabilities for the next token, here {target[given]}"
+        f"the decoder, which writes one token at a time. {read}; next comes {target[given]}"
     )
-    rest = " ".join(target[given + 1 :])
-    return Svg("".join(parts), 360, 380, f"{alt}; still to come: {rest}." if rest else f"{alt}.")
+    return Svg("".join(parts), 360, 380, f"{alt}, then {rest}." if rest else f"{alt}.")
 
 
 def sentence_probability(tokens: Sequence[str], probabilities: ArrayLike) -> Plot:
@@ -135,7 +137,8 @@ def sentence_probability(tokens: Sequence[str], probabilities: ArrayLike) -> Plo
         figure = Figure(figsize=(WIDTH, 1.3 + 0.42 * len(p)), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         left.barh(places, p, height=0.62, color=COLOURS["blue"])
-        right.barh(places, so_far, height=0.62, color=COLOURS["orange"], left=0.0)
+        # A logarithmic axis has no 0 at which a bar could begin: points, joined in reading order.
+        right.plot(so_far, places, "o-", color=COLOURS["orange"], markersize=6, linewidth=1.2)
         right.set_xscale("log")
         low = 10.0 ** np.floor(log10(so_far[-1]) - 0.01)
         for axes, values in ((left, p), (right, so_far)):
@@ -143,7 +146,7 @@ def sentence_probability(tokens: Sequence[str], probabilities: ArrayLike) -> Plo
                 axes.annotate(
                     f"{value:.3g}" if value >= 1e-3 else _power(value),
                     (value, i),
-                    (4, 0),
+                    (4 if axes is left else 7, 0),
                     textcoords="offset points",
                     va="center",
                     size=10.5,
@@ -158,10 +161,10 @@ def sentence_probability(tokens: Sequence[str], probabilities: ArrayLike) -> Plo
         right.xaxis.set_major_locator(FixedLocator(ticks))
         right.xaxis.set_minor_locator(NullLocator())
         right.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _tick(x)))
-        left.set_yticks(places, [t.replace("<", "‹").replace(">", "›") for t in tokens])
+        left.set_yticks(places, list(tokens))
         left.invert_yaxis()
-        left.set_title("token, given\nthose before it", size=11)
-        right.set_title("sentence so far:\nthe product", size=11)
+        left.set_title("each token, given\nthose before it", size=11)
+        right.set_title("product so far\n(logarithmic axis)", size=11)
         left.set_xlabel("$p(x_t\\,|\\,x_{<t})$")
         right.set_xlabel("$p(x_1,\\ldots,x_t)$")
     listed = ". ".join(
@@ -328,9 +331,9 @@ def model_perplexities(
     results : dict of str to float
         Perplexity by the model's name.
     vocab_size : int
-        The perplexity of the uniform model, which needs no bar.
+        The perplexity of the uniform model, a dashed line.
     marked : sequence of str, optional
-        Names of models to set off.
+        Names of models that have a network in them; the others count.
 
     Returns
     -------
@@ -344,7 +347,7 @@ def model_perplexities(
     Examples
     --------
     >>> model_perplexities({"bigram": 90.0, "network": 71.0}, 1700)
-    Perplexity on held-out text: bigram 90, network 71. Of a uniform model: 1700.
+    Perplexity on test text: bigram 90; network 71. Of a uniform model: 1,700.
     """
     check_at_least("vocab_size", vocab_size, 2)
     values = np.array(list(results.values()), dtype=np.float64)
@@ -357,28 +360,32 @@ def model_perplexities(
         figure = Figure(figsize=(WIDTH, 1.2 + 0.45 * values.size), layout="constrained")
         axes = figure.add_subplot()
         colours = [COLOURS["orange" if name in marked else "blue"] for name in results]
-        axes.barh(places, values, height=0.62, color=colours)
+        axes.hlines(places, 1.0, vocab_size, colors=MUTED, linewidth=0.7, alpha=0.35)
+        axes.scatter(values, places, s=48, c=colours, zorder=3)
         axes.axvline(vocab_size, color=MUTED, linestyle=(0, (4, 3)), linewidth=1.4)
         for place, value in zip(places, values, strict=True):
             axes.annotate(
-                f"{value:.0f}", (value, place), (4, 0), textcoords="offset points", va="center"
+                f"{value:,.0f}", (value, place), (8, 0), textcoords="offset points", va="center"
             )
         axes.set_xscale("log")
-        low = 10.0 ** np.floor(log10(values.min() * 0.8))
+        low = 10.0 ** np.floor(log10(values.min() * 0.9))
         axes.set_xlim(low, vocab_size * 1.1)
         ticks = [m * 10.0**e for e in range(0, 7) for m in (1, 2, 5)]
         inside = [t for t in ticks if low <= t <= vocab_size * 1.1]
         axes.xaxis.set_major_locator(FixedLocator(inside[:: 1 + len(inside) // 9]))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
         axes.set_yticks(places, list(results))
         axes.invert_yaxis()
         axes.grid(False, axis="y")
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel("perplexity on held-out text (less is better)")
-        axes.set_title(f"uniform: {vocab_size}", loc="right", color=MUTED)
-    listed = ", ".join(f"{name} {value:.0f}" for name, value in results.items())
-    return Plot(figure, f"Perplexity on held-out text: {listed}. Of a uniform model: {vocab_size}.")
+        axes.set_xlabel("test perplexity (log axis)")
+        if 0 < len(set(marked)) < len(results):
+            axes.set_title("counts", loc="left", color=COLOURS["blue"])
+            axes.set_title("network", loc="center", color=COLOURS["orange"])
+        axes.set_title(f"uniform: {vocab_size:,d}", loc="right", color=MUTED)
+    listed = "; ".join(f"{name} {value:,.0f}" for name, value in results.items())
+    return Plot(figure, f"Perplexity on test text: {listed}. Of a uniform model: {vocab_size:,d}.")
 
 
 def temperatures(words: Sequence[str], rows: dict[float, NDArray]) -> Plot:
@@ -413,12 +420,11 @@ def temperatures(words: Sequence[str], rows: dict[float, NDArray]) -> Plot:
             f"rows must be one to three rows of {len(words)} probabilities; got {rows!r}"
         )
     places = np.arange(len(words))
-    ink = [COLOURS["blue"], COLOURS["green"], COLOURS["orange"]]
     with course_style():
         figure = Figure(figsize=(WIDTH, 1.5 + 0.33 * len(words)), layout="constrained")
         panels = np.atleast_1d(figure.subplots(1, len(rows), sharey=True))
-        for axes, (temperature, p), colour in zip(panels, rows.items(), ink, strict=False):
-            axes.barh(places, p, height=0.62, color=colour)
+        for axes, (temperature, p) in zip(panels, rows.items(), strict=True):
+            axes.barh(places, p, height=0.62, color=COLOURS["blue"])
             for i, value in enumerate(p):
                 axes.annotate(
                     f"{value:.2f}", (value, i), (3, 0), textcoords="offset points", va="center",

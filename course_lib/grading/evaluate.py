@@ -224,9 +224,11 @@ def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> 
             "Write that one first, or do its work here.",
         )
     if kind == "time":
+        stopped = f"Your function still ran after {exercise.time_limit:g} seconds and was stopped."
+        cause, _, step = exercise.if_too_slow.partition("→")
         return (
-            f"Your function still ran after {exercise.time_limit:g} seconds and was stopped.",
-            "Which loop takes far more rounds than it needs, or never ends?",
+            f"{stopped} {cause}".strip(),
+            step.strip() or "Which loop takes far more rounds than it needs, or never ends?",
         )
     if kind == "memory":
         gib = run.MEMORY_LIMIT / 2**30

@@ -181,6 +181,9 @@ class Exercise:
         How long a student is expected to need.
     difficulty : int, default 1
         1, 2 or 3.
+    if_too_slow : str, optional
+        What to say, in place of a general sentence, where a call took longer: as a hint, with
+        ``→`` and one next step.
     guarded : sequence of callables, optional
         Further functions of the course that give the answer away: they refuse while the student's
         function runs, as `reference` does. Needed where `reference` is a wrapper.
@@ -216,6 +219,7 @@ class Exercise:
     time_limit: float = 10.0
     minutes: float = 10.0
     difficulty: int = 1
+    if_too_slow: str = ""
     guarded: Sequence[Callable[..., Any]] = ()
 
     def __post_init__(self) -> None:

@@ -293,7 +293,11 @@ def _listed(value: Any) -> str:
     """Write a value as Python would, but floats short: 2, not 2.0, nor -0.0."""
     if type(value) is list:
         return f"[{', '.join(map(_listed, value))}]"
-    return f"{round(value, 3) + 0.0:.10g}" if type(value) is float else repr(value)
+    if type(value) is not float:
+        return repr(value)
+    short = round(value, 3) + 0.0
+    hidden = short.is_integer() and 0.0 < abs(value - short) < 1e-9  # a hair off a whole number
+    return repr(value) if hidden else f"{short:.10g}"
 
 
 def _side_by_side(yours: Part, right: Part, problem: compare.Problem) -> list[str]:

@@ -13,8 +13,8 @@ __all__ = ["WindowLanguageModel"]
 class WindowLanguageModel(nn.Module):
     """Predict a token from the vectors of the last few, side by side.
 
-    ``U tanh(H [e_1; …; e_c] + d) + b``, the network of Bengio et al. without its direct connections
-    from input to output. Dropout is later than theirs.
+    ``U tanh(H [v_1; …; v_m] + b_1) + b_2``, the network of Bengio et al. without its direct
+    connections from input to output. Dropout is later than theirs.
 
     Parameters
     ----------

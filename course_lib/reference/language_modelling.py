@@ -71,7 +71,7 @@ def log_softmax(x: NDArray, axis: int = -1) -> NDArray:
     check_axis("x", x, axis)
     wide = widen(x)
     peak = wide.max(axis=axis, keepdims=True)
-    # Where all is hidden the peak is −∞: with 0 in its place, −∞ − 0 stays −∞.
+    # The peak of a row of −∞ is −∞ too: −∞ − 0 stays −∞, −∞ − (−∞) would be NaN.
     shifted = wide - np.where(peak == -np.inf, 0.0, peak).astype(wide.dtype)
     total = np.exp(shifted).sum(axis=axis, keepdims=True)
     return (shifted - np.log(np.where(total == 0.0, 1.0, total))).astype(x.dtype)
@@ -119,7 +119,7 @@ def cross_entropy(
     """
     check_targets(logits, targets, ignore_index)
     kept = targets != ignore_index
-    log_p = log_softmax(widen(logits)[kept])  # (m, V): the m positions that count
+    log_p = log_softmax(widen(logits)[kept])  # (m, V), m of them count
     surprise = -log_p[np.arange(len(log_p)), targets[kept]]  # (m,)
     return surprise.mean().astype(logits.dtype)
 
@@ -242,9 +242,10 @@ def sample(
     [0, 0, 1, 1, 2]
     """
     check_draw(logits, uniforms, temperature)
-    # In float64, so that rounding all but never decides between two neighbours.
+    # In float64, so that rounding hardly ever decides between two tokens.
     p = softmax(logits.astype(np.float64) / temperature)
     heights = p.cumsum(axis=-1)  # (..., V)
     heights = heights / heights[..., -1:]  # ends at 1, above every u
     u = np.asarray(uniforms, dtype=np.float64)
+    # `<=`: a token owns its lower edge, so u = 0 never draws one of probability 0.
     return (heights <= u[..., None]).sum(axis=-1, dtype=np.int64)

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from course_lib.figures import Plot
@@ -21,7 +22,7 @@ RESULTS = {
     "trigram, add-k": 334.0,
     "bigram": 89.0,
     "trigram": 82.0,
-    "Kneser–Ney": 68.0,
+    "4-gram": 68.0,
     "neural network": 69.0,
     "both, averaged": 55.0,
 }
@@ -41,10 +42,25 @@ PLOTS: dict[str, Callable[[], Plot]] = {
         ["yes", "no"], [0.02, 0.98], "yes"
     ),
     "pieces_seen_before": lambda: figures.pieces_seen_before(
-        [1, 2, 3, 4, 5, 6, 8], [0.95, 0.63, 0.28, 0.12, 0.05, 0.02, 0.01]
+        [1, 2, 3, 4, 5, 6, 7, 8], [0.95, 0.63, 0.28, 0.12, 0.05, 0.02, 0.01, 0.01]
     ),
     "model_perplexities": lambda: figures.model_perplexities(
         RESULTS, 1707, marked=["neural network"]
+    ),
+    "model_perplexities of the chapter": lambda: figures.model_perplexities(
+        {
+            "unigram": 212.0,
+            "trigram, add-k": 334.0,
+            "bigram, backoff": 89.0,
+            "trigram, backoff": 82.0,
+            "4-gram, backoff": 83.0,
+            "trigram, Kneser–Ney": 70.0,
+            "4-gram, Kneser–Ney": 68.0,
+            "neural network": 69.0,
+            "both, averaged": 57.0,
+        },
+        1707,
+        marked=["neural network", "both, averaged"],
     ),
     "model_perplexities of a large vocabulary": lambda: figures.model_perplexities(
         {"unigram": 900.0, "network": 31.0}, 50_000
@@ -76,7 +92,9 @@ def bars(figure: Figure, panel: int = 0) -> list[float]:
 def test_the_bars_of_a_sentence_are_its_steps_and_their_running_product() -> None:
     figure = PLOTS["sentence_probability"]().figure
     assert bars(figure, 0) == pytest.approx(STEPS)
-    assert bars(figure, 1) == pytest.approx(np.cumprod(STEPS))
+    (line,) = figure.axes[1].lines
+    assert line.get_xdata() == pytest.approx(np.cumprod(STEPS))
+    assert "logarithmic" in figure.axes[1].get_title(loc="left")
 
 
 def test_every_step_is_in_the_words_of_the_sentence() -> None:
@@ -95,10 +113,18 @@ def test_prediction_and_target_stand_side_by_side_and_the_point_is_on_the_curve(
 
 def test_a_marked_model_has_another_colour() -> None:
     figure = PLOTS["model_perplexities"]().figure
-    assert bars(figure) == list(RESULTS.values())
-    colours = [patch.get_facecolor() for patch in figure.axes[0].patches]
+    (points,) = (c for c in figure.axes[0].collections if isinstance(c, PathCollection))
+    assert np.asarray(points.get_offsets())[:, 0].tolist() == list(RESULTS.values())
+    colours = [tuple(c) for c in points.get_facecolors()]
     assert len(set(colours)) == 2
     assert [c for c in colours if colours.count(c) == 1] == [colours[5]]
+
+
+def test_the_two_colours_of_the_models_are_named() -> None:
+    axes = PLOTS["model_perplexities"]().figure.axes[0]
+    assert axes.get_title(loc="left") == "counts"
+    assert axes.get_title(loc="center") == "network"
+    assert axes.get_title(loc="right") == "uniform: 1,707"
 
 
 def test_the_axis_of_perplexities_reaches_the_uniform_model() -> None:
@@ -119,7 +145,7 @@ def test_the_scheme_shows_every_word_and_marks_the_next(given: int) -> None:
     assert [w for w in lines if w in SOURCE] == SOURCE
     assert [w for w in lines if w in SENTENCE] == SENTENCE
     assert svg.body.count("stroke-dasharray") == 1
-    assert f"for the next token, here {SENTENCE[given]}" in svg.alt
+    assert f"next comes {SENTENCE[given]}" in svg.alt
 
 
 def test_the_arrow_of_the_decoder_ends_on_the_next_word() -> None:

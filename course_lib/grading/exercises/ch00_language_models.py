@@ -325,15 +325,15 @@ _CHAIN_WRONG = [
     Misconception(
         name="base 2",
         wrong=_chain(lambda p: np.log2(p).sum()),
-        hint="your result is 1.4427 times the right one, which is 1 / ln 2: it's measured in "
-        "bits. This exercise uses nats. → Which of numpy's logarithms has the base e?",
+        hint="your result is in bits, which makes it 1 / ln 2 = 1.4427 times the right one. "
+        "This exercise uses nats. → Which of numpy's logarithms has the base e?",
         valid_variant=True,
     ),
     Misconception(
         name="base 10",
         wrong=_chain(lambda p: np.log10(p).sum()),
-        hint="your result is 0.4343 times the right one, which is 1 / ln 10: the logarithm has "
-        "the base 10. This exercise uses the natural one. → Which of numpy's logarithms has the "
+        hint="your logarithm has the base 10, which makes the result 1 / ln 10 = 0.4343 times the "
+        "right one. This exercise uses the natural one. → Which of numpy's logarithms has the "
         "base e?",
         valid_variant=True,
     ),
@@ -858,7 +858,7 @@ _LOG_SOFTMAX_WRONG = [
     Misconception(
         name="base 2",
         wrong=_log_softmax_wrong(lambda x, axis: _log_softmax(x, axis) / log(2)),
-        hint="your numbers are 1.4427 times the right ones, which is 1 / ln 2: they are in bits. "
+        hint="your numbers are in bits, which makes them 1 / ln 2 = 1.4427 times the right ones. "
         "This exercise uses nats. → Which of numpy's logarithms has the base e?",
         valid_variant=True,
     ),
@@ -1407,15 +1407,15 @@ _LOSS_WRONG = [
     Misconception(
         name="base 2",
         wrong=_loss(reduce=lambda losses, kept: losses[kept].mean() / log(2)),
-        hint="your loss is 1.4427 times the right one, which is 1 / ln 2: it's in bits. This "
+        hint="your loss is in bits, which makes it 1 / ln 2 = 1.4427 times the right one. This "
         "exercise uses nats. → Which of numpy's logarithms has the base e?",
         valid_variant=True,
     ),
     Misconception(
         name="base 10",
         wrong=_loss(reduce=lambda losses, kept: losses[kept].mean() / log(10)),
-        hint="your loss is 0.4343 times the right one, which is 1 / ln 10: the logarithm has the "
-        "base 10. This exercise uses the natural one. → Which of numpy's logarithms has the base "
+        hint="your logarithm has the base 10, which makes the loss 1 / ln 10 = 0.4343 times the "
+        "right one. This exercise uses the natural one. → Which of numpy's logarithms has the base "
         "e?",
         valid_variant=True,
     ),
@@ -2047,6 +2047,23 @@ _FLAT_COMPARISONS: dict[str, Callable[[NDArray, NDArray], Any]] = {
 }
 
 
+def _over_everything(x: NDArray, t: float) -> NDArray:
+    """Take one softmax over all numbers of all rows."""
+    powers = np.exp(x / t - (x / t).max())
+    return np.asarray(powers / powers.sum())
+
+
+_ALL_AS_ONE: list[tuple[str, Callable[[NDArray, float], NDArray], Callable[..., Any]]] = [
+    ("softmax too", _over_everything, np.searchsorted),
+    (
+        "softmax too, heights counted",
+        _over_everything,
+        lambda c, u: (c <= u[..., None]).sum(axis=-1),
+    ),
+    ("from the running sums on", lambda x, t: _softmax(x / t), np.searchsorted),
+]
+
+
 def _sample_last_row_wins(cdf: NDArray, u: NDArray) -> Any:
     return _kept_in(_count(cdf, u), cdf) * 0 + _kept_in(_count(cdf[-1:], u[-1:]), cdf)[-1]
 
@@ -2297,6 +2314,16 @@ _SAMPLE_WRONG = [
         wrong=_sampled(cdf=lambda p: p, pick=_count),
         hint="You count the probabilities that lie below the uniform number, not their running "
         "sums. → Where does the piece of token 2 begin, and where does it end?",
+    ),
+    *(
+        Misconception(
+            name=f"all rows as one array, {name}",
+            wrong=_sampled(p=p, cdf=lambda p: p.cumsum(), pick=pick),
+            hint="You treat all rows as one long array: without an axis, `sum()` and `cumsum()` "
+            "run through every number there is, so your ids count tokens of all rows. → Which "
+            "axis holds the tokens of one draw, and does each of your steps name it?",
+        )
+        for name, p, pick in _ALL_AS_ONE
     ),
     Misconception(
         name="one sum for all rows, an id beyond the vocabulary",
@@ -2613,9 +2640,9 @@ _BITS_WRONG = [
     Misconception(
         name="characters in place of bytes",
         wrong=_bits(size=lambda pieces: len("".join(pieces))),
-        hint="you divide by the number of characters: that's bits per character. This exercise "
-        "uses bytes. A letter with an accent has two, an emoji four. → Which method of a string "
-        "gives its bytes?",
+        hint="you divide by the number of characters, which gives bits per character. This "
+        "exercise uses bytes. A letter with an accent has two, an emoji four. → Which method of a "
+        "string gives its bytes?",
         valid_variant=True,
     ),
     Misconception(
@@ -3420,6 +3447,9 @@ _BEST = Exercise(
     minutes=30,
     difficulty=3,
     time_limit=5,
+    if_too_slow="40 tokens of a vocabulary of 8 make 8⁴⁰ ≈ 1.3 · 10³⁶ sequences, more than any "
+    "machine can go through. → Which beginnings can be dropped on the way, because another one "
+    "that ends in the same token is better?",
 )
 
 
@@ -3468,7 +3498,10 @@ def bigram_model_broken(
 def _texts(
     seed: int, vocab_size: int, n_train: int, n_test: int, k: float, unseen: bool = False
 ) -> dict[str, Any]:
-    """Draw two texts; without `unseen` every token has a successor, and no test pair is new."""
+    """Draw two texts; without `unseen` every token has a successor, and no test pair is new.
+
+    With it two tokens of the vocabulary don't occur in the training text at all.
+    """
     rng = np.random.default_rng([seed, 8, vocab_size, n_train])
     while True:
         # Uneven, so that pairs repeat and rows differ.
@@ -3478,7 +3511,7 @@ def _texts(
         known = set(zip(train[:-1].tolist(), train[1:].tolist(), strict=True))
         asked = set(zip(test[:-1].tolist(), test[1:].tolist(), strict=True))
         followed = len({before for before, _ in known}) == vocab_size
-        if unseen and not asked <= known and not followed:
+        if unseen and not asked <= known and len(set(train.tolist())) == vocab_size - 2:
             break
         if not unseen and asked <= known and followed and len(asked) > 2:
             break
@@ -3660,6 +3693,15 @@ _SMOOTHING_WRONG = [
         wrong=_bigrams(smooth=_smoothed_by(lambda counts, k: k * (len(counts) - 1))),
         hint="Below the line you add k once for every token but one, but every token of the "
         f"vocabulary can follow, the same one again too. {_BELOW_THE_LINE}",
+    ),
+    Misconception(
+        name="k times the tokens of the training text",
+        wrong=lambda train, test, vocab_size, k: _bigrams(
+            smooth=_smoothed_by(lambda counts, k: k * len(np.unique(train)))
+        )(train, test, vocab_size, k),
+        hint="Below the line you add k once for every token that the training text holds, but a "
+        "row has a count for every token of the vocabulary, those that never came too. "
+        f"{_BELOW_THE_LINE}",
     ),
     Misconception(
         name="k added to the row's sum twice",
@@ -3944,19 +3986,27 @@ def next_token_losses_broken(
     return losses, np.exp(losses.mean())
 
 
-def _model_output(lengths: list[int], vocab_size: int) -> Callable[[int], dict[str, Any]]:
+def _model_output(
+    lengths: list[int], vocab_size: int, n: int | None = None
+) -> Callable[[int], dict[str, Any]]:
     """Draw logits and ids; no token comes twice in a row, and the padding is 0."""
+    n_padded = n or max(lengths)
 
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 9, *lengths, vocab_size])
-        n = max(lengths)
-        steps = rng.integers(1, vocab_size, (len(lengths), n))
+        steps = rng.integers(1, vocab_size, (len(lengths), n_padded))
         ids = steps.cumsum(axis=1) % vocab_size
-        ids[np.arange(n) >= np.array(lengths)[:, None]] = 0
-        logits = draw(rng, len(lengths), n, vocab_size, spread=2.0)
+        ids[np.arange(n_padded) >= np.array(lengths)[:, None]] = 0
+        logits = draw(rng, len(lengths), n_padded, vocab_size, spread=2.0)
         return {"logits": logits, "ids": ids, "lengths": np.array(lengths)}
 
     return build
+
+
+def _prophet(seed: int) -> dict[str, Any]:
+    """Build the output of a model that is sure of the token that comes next, and right."""
+    ids = np.array([[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]])
+    return {"logits": 60.0 * np.eye(3)[(ids + 1) % 3], "ids": ids, "lengths": np.array([5, 5])}
 
 
 def _parrot(seed: int) -> dict[str, Any]:
@@ -3970,15 +4020,13 @@ def _thousands(seed: int) -> dict[str, Any]:
     return {**given, "logits": given["logits"] + np.array([[[2000.0]], [[-2000.0]]])}
 
 
+# The faults one by one: the first case needs the shift alone, the next two the number of
+# predictions too, the fourth the mask, the fifth the weights. So whoever mends one loses nothing.
 _SHIFT_CASES = [
     Case(
-        name="equal logits, no padding",
-        inputs={
-            "logits": np.zeros((2, 4, 5)),
-            "ids": np.array([[3, 1, 4, 1], [0, 2, 0, 2]]),
-            "lengths": np.array([4, 4]),
-        },
-        shows="the test that the broken program was released with",
+        name="a model that knows what comes next",
+        inputs=_prophet,
+        shows="no loss, and a perplexity of 1",
     ),
     Case(
         name="a model that repeats what it reads",
@@ -3991,8 +4039,8 @@ _SHIFT_CASES = [
         shows="4 predictions",
     ),
     Case(
-        name="two sequences, of 6 and 4 tokens",
-        inputs=_model_output([6, 4], 5),
+        name="two sequences of 4 tokens, padded to 7",
+        inputs=_model_output([4, 4], 5, n=7),
         shows="nothing is predicted after a sequence's last token",
     ),
     Case(
