@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from course_lib.validation import check_positive_int
+from course_lib.validation import check_at_least, check_callable, check_positive_int
 
 __all__ = [
     "Cost",
@@ -58,6 +58,11 @@ class Cost:
     steps : int, default 0
         Steps that follow one another.
 
+    Raises
+    ------
+    ValueError
+        If a number isn't a whole one of at least 0.
+
     Examples
     --------
     >>> Cost(flops=6, steps=1) + Cost(flops=4, steps=1)
@@ -69,6 +74,10 @@ class Cost:
     activations: int = 0
     parameters: int = 0
     steps: int = 0
+
+    def __post_init__(self) -> None:
+        for name, number in vars(self).items():
+            check_at_least(name, number, 0)
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -91,11 +100,21 @@ def total(lines: Mapping[str, Cost]) -> Cost:
     -------
     Cost
 
+    Raises
+    ------
+    ValueError
+        If `lines` isn't a mapping of costs.
+
     Examples
     --------
     >>> total(scaled_dot_product_attention(10, 10, 64, 64)).flops
     25600
     """
+    if not isinstance(lines, Mapping):
+        raise ValueError(f"lines must be a mapping of names to costs; got {lines!r}")
+    for name, cost in lines.items():
+        if not isinstance(cost, Cost):
+            raise ValueError(f"lines[{name!r}] must be a Cost; got {cost!r}")
     return sum(lines.values(), Cost())
 
 
@@ -403,7 +422,8 @@ def longest_path(layer: str, n: int, width: int | None = None) -> int:
     25
     """
     recurrent = ("rnn", "gru", "lstm")
-    if layer not in ("plain_self_attention", "convolution", *recurrent):
+    layers = ("plain_self_attention", "convolution", *recurrent)
+    if not isinstance(layer, str) or layer not in layers:
         raise ValueError(
             f"layer must be one of plain_self_attention, rnn, gru, lstm, convolution; got {layer!r}"
         )
@@ -444,7 +464,7 @@ def memory(numbers: int, dtype: str = "float32") -> int:
     512
     """  # noqa: E501
     check_positive_int("numbers", numbers)
-    if dtype not in _BYTES:
+    if not isinstance(dtype, str) or dtype not in _BYTES:
         raise ValueError(f"dtype must be one of {', '.join(_BYTES)}; got {dtype!r}")
     return numbers * _BYTES[dtype]
 
@@ -463,12 +483,18 @@ def count_flops(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     -------
     int
 
+    Raises
+    ------
+    ValueError
+        If `function` can't be called.
+
     Examples
     --------
     >>> import torch
     >>> count_flops(torch.matmul, torch.ones(3, 4), torch.ones(4, 5))
     120
     """
+    check_callable("function", function)
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter:

@@ -6,6 +6,8 @@ import io
 import sys
 from typing import TYPE_CHECKING, Any
 
+from course_lib.validation import check_at_least
+
 if TYPE_CHECKING:
     from tqdm import tqdm  # type: ignore[import-untyped]
 
@@ -31,7 +33,14 @@ def progress_bar(total: int, done: int = 0, *, shown: bool = True) -> tqdm:
     Returns
     -------
     tqdm
+
+    Raises
+    ------
+    ValueError
+        If `total` or `done` isn't a whole number of at least 0.
     """
+    check_at_least("total", total, 0)
+    check_at_least("done", done, 0)
     from tqdm import tqdm  # comes with torch; what needs none of the two can import this module
 
     kernel = getattr(_shell(), "kernel", None)

@@ -23,7 +23,13 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from course_lib.progress_bar import progress_bar
-from course_lib.validation import check_positive_int, describe
+from course_lib.validation import (
+    check_callable,
+    check_number,
+    check_positive_int,
+    describe,
+    is_number,
+)
 
 __all__ = ["History", "train"]
 
@@ -100,7 +106,7 @@ def train(
     optimizer : Optimizer, optional
         Holds the model's parameters. Adam by default.
     schedule : callable, optional
-        From the number of a step to the factor of its learning rate. 1 by default.
+        From the number of a step to the factor of its learning rate, at least 0. 1 by default.
     clip_norm : float or None, default 1.0
         A gradient whose norm over all parameters is larger is scaled down to it.
     seed : int, default 0
@@ -125,8 +131,8 @@ def train(
     Raises
     ------
     ValueError
-        If an argument makes no sense, or the checkpoint is of a run with other settings, of another
-        model, or of more than `steps` steps.
+        If an argument makes no sense, or what one of the functions returns, or the checkpoint is of
+        a run with other settings, of another model, or of more than `steps` steps.
     FloatingPointError
         If a loss or a gradient is infinite or not a number. The parameters are then those that the
         step before left.
@@ -144,11 +150,19 @@ def train(
     (300, True)
     """
     _check(steps, lr, clip_norm, seed)
+    _check_parts(model, optimizer, checkpoint)
+    for name, function in (("batch", batch), ("loss", loss)):
+        check_callable(name, function)
+    for name, option in (("schedule", schedule), ("evaluate", evaluate)):
+        if option is not None:
+            check_callable(name, option)
+    if target is not None:
+        check_number("target", target)
     _check_needs(evaluate=evaluate, evaluate_every=evaluate_every, target=target)
     _check_needs(checkpoint=checkpoint, checkpoint_every=checkpoint_every)
     optimizer = Adam(model.parameters(), lr=lr) if optimizer is None else optimizer
     base_rates = [group["lr"] for group in optimizer.param_groups]
-    planned = [float(schedule(step)) if schedule else 1.0 for step in range(steps)]
+    planned = [_factor(schedule, step) for step in range(steps)]
     run = {"seed": seed, "clip_norm": clip_norm, **_describe(model, optimizer)}
     history = History()
     with _left_as_it_was(model, optimizer):
@@ -178,7 +192,7 @@ def train(
                 if evaluate and _due(taken, evaluate_every, steps):
                     model.eval()
                     with torch.no_grad():
-                        history.metrics.append((taken, float(evaluate(model))))
+                        history.metrics.append((taken, _number("evaluate", evaluate(model))))
                     history.reached_target = _reached(history, target)
 
                 history.seconds = time.perf_counter() - start
@@ -198,6 +212,21 @@ def _due(taken: int, every: int | None, steps: int) -> bool:
 
 def _reached(history: History, target: float | None) -> bool:
     return target is not None and bool(history.metrics) and history.metrics[-1][1] >= target
+
+
+def _factor(schedule: Callable[[int], float] | None, step: int) -> float:
+    factor = 1.0 if schedule is None else _number("schedule", schedule(step))
+    if not 0 <= factor < inf:
+        raise ValueError(f"schedule must return a factor of at least 0; got {factor} at {step=}")
+    return factor
+
+
+def _number(name: str, returned: Any) -> float:
+    """Return as a float what a function has returned: a number, or one in an array or tensor."""
+    value = returned.item() if getattr(returned, "shape", None) == () else returned
+    if not is_number(value):
+        raise ValueError(f"{name} must return a number; got {describe(returned)}")
+    return float(value)
 
 
 def _set_rates(optimizer: Optimizer, rates: list[float]) -> None:
@@ -306,10 +335,25 @@ def _load(
 def _check(steps: int, lr: float, clip_norm: float | None, seed: int) -> None:
     check_positive_int("steps", steps)
     for name, number in (("lr", lr), ("clip_norm", clip_norm)):
-        if number is not None and not number > 0:
-            raise ValueError(f"{name} must be above 0; got {number!r}")
+        if number is not None or name == "lr":
+            check_number(name, number, above=0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0; got {seed!r}")
+
+
+def _check_parts(model: Any, optimizer: Any, checkpoint: Any) -> None:
+    """Raise unless model, optimiser and checkpoint are what they are called."""
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be an nn.Module; got {describe(model)}")
+    if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike):
+        raise ValueError(f"checkpoint must be a path; got {checkpoint!r}")
+    if optimizer is None:
+        return
+    if not isinstance(optimizer, Optimizer):
+        raise ValueError(f"optimizer must be one of torch.optim; got {describe(optimizer)}")
+    held = {id(x) for group in optimizer.param_groups for x in group["params"]}
+    if held.isdisjoint(map(id, model.parameters())):
+        raise ValueError("optimizer must hold parameters of the model; got one that holds none")
 
 
 def _check_needs(**options: Any) -> None:

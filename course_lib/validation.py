@@ -7,8 +7,14 @@ Everything here works on arrays and tensors alike and imports neither numpy nor 
 
 from __future__ import annotations
 
-from numbers import Integral
+import sys
+from collections.abc import Iterable, Mapping, Set
+from numbers import Integral, Real
+from operator import index
+from types import FrameType
 from typing import Any
+
+_INFINITY = float("inf")
 
 
 def dtype_name(x: Any) -> str:
@@ -46,6 +52,7 @@ def check_float(name: str, x: Any, axes: str = "") -> None:
         raise ValueError(f"{name} must be {wanted}; got {describe(x)}")
     if "float" not in dtype_name(x):
         raise ValueError(f"{name} must be {wanted}; got {describe(x)}")
+    check_library(name, x)
     if len(x.shape) == 0:
         raise ValueError(f"{name} must have at least one axis; got {describe(x)}")
 
@@ -97,6 +104,7 @@ def check_mask(mask: Any, scores_shape: tuple[int, ...]) -> None:
             f"mask must be boolean with a shape that broadcasts to {scores_shape}; "
             f"got {describe(mask)}"
         )
+    check_library("mask", mask)
 
 
 def check_attention_inputs(q: Any, k: Any, v: Any, mask: Any = None) -> None:
@@ -170,6 +178,7 @@ def check_whole(name: str, x: Any, axes: str = "") -> None:
             f"{name} must be an array of whole numbers{f' of shape {axes}' if axes else ''}; "
             f"got {describe(x)}"
         )
+    check_library(name, x)
 
 
 def check_ids(name: str, ids: Any, size: int) -> None:
@@ -207,8 +216,9 @@ def check_targets(logits: Any, targets: Any, ignore_index: Any) -> None:
         Naming the argument, what came and what was expected.
     """
     check_token_scores("logits", logits, "targets", targets)
-    if isinstance(ignore_index, bool) or not isinstance(ignore_index, int):
-        raise ValueError(f"ignore_index must be a whole number; got {ignore_index!r}")
+    whole = isinstance(ignore_index, int) and not isinstance(ignore_index, bool)
+    if not whole or not -(2**63) <= ignore_index < 2**63:
+        raise ValueError(f"ignore_index must be a whole number of 64 bits; got {ignore_index!r}")
     targets = _roomy(targets)
     kept = targets != ignore_index
     if not bool(kept.any()):
@@ -276,7 +286,11 @@ def check_draw(logits: Any, uniforms: Any, temperature: Any) -> None:
         raise ValueError(f"logits must not be empty: (..., V); got shape {tuple(logits.shape)}")
     infinity = float("inf")
     if not bool((logits < infinity).all()) or not bool((logits > -infinity).any(-1).all()):
-        raise ValueError("logits must be below ∞, no NaN, and above −∞ for a token of each row")
+        nan = bool((logits != logits).any())
+        came = "NaN" if nan else "∞" if bool((logits == infinity).any()) else "a row of −∞"
+        raise ValueError(
+            f"logits must be below ∞, no NaN, and above −∞ for a token of each row; got {came}"
+        )
     leading = tuple(logits.shape[:-1])
     plain = isinstance(uniforms, float)
     floats = plain or (hasattr(uniforms, "dtype") and "float" in dtype_name(uniforms))
@@ -285,12 +299,19 @@ def check_draw(logits: Any, uniforms: Any, temperature: Any) -> None:
             f"uniforms must be real floating-point numbers of shape {leading}, the leading axes "
             f"of logits; got {describe(uniforms)}"
         )
+    if not plain:
+        check_library("uniforms", uniforms)
     inside = (uniforms >= 0) & (uniforms < 1)
     if not bool(inside if plain else inside.all()):
-        raise ValueError("uniforms must be at least 0 and below 1")
-    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
-    if not number or not 0 < temperature < infinity:
-        raise ValueError(f"temperature must be a number above 0; got {temperature!r}")
+        came = uniforms if plain else uniforms.reshape(-1)[~inside.reshape(-1)][0]
+        raise ValueError(f"uniforms must be at least 0 and below 1; got {float(came):g}")
+    check_number("temperature", temperature, above=0.0)
+    largest = abs(logits)[logits > -infinity].max().item()
+    if temperature < 1 and largest / 1e300 > temperature:
+        raise ValueError(
+            f"temperature must be large enough that logits of {largest:g} can be divided by it; "
+            f"got {temperature!r}"
+        )
 
 
 def check_sequence(name: str, x: Any, axes: str) -> None:
@@ -431,7 +452,7 @@ def check_sizes(**sizes: Any) -> None:
 
 def check_dropout(dropout: Any) -> None:
     """Raise unless a share of dropped entries is at least 0 and below 1."""
-    if not 0.0 <= dropout < 1.0:
+    if not is_number(dropout) or not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must be at least 0 and below 1; got {dropout!r}")
 
 
@@ -446,3 +467,92 @@ def check_windows(ids: Any, context: int, vocab_size: int) -> None:
 def _roomy(ids: Any) -> Any:
     """Return ids in 64 bits. In PyTorch's eight, −100 is 156: it takes the number to the ids."""
     return ids.long() if hasattr(ids, "long") else ids
+
+
+# Whose arrays a half of the course computes with.
+_LIBRARIES = {
+    "course_lib.reference": "numpy",
+    "course_lib.blocks": "torch",
+    "course_lib.models": "torch",
+}
+
+
+def check_library(name: str, x: Any) -> None:
+    """Raise where numpy's half of the course gets a tensor, or PyTorch's half an array.
+
+    Which half asks is read off the call stack, so that none of its lines has to say it. A check
+    that is called from elsewhere takes both.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    caller = "" if frame is None else str(frame.f_globals.get("__name__"))
+    library = _LIBRARIES.get(caller.rpartition(".")[0])
+    libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
+    if library is not None and library not in libraries:
+        wanted = {"numpy": "an array of numpy", "torch": "a tensor of PyTorch"}[library]
+        raise ValueError(f"{name} must be {wanted}; got a {type(x).__module__}.{type(x).__name__}")
+
+
+def is_number(x: Any) -> bool:
+    """Tell a real number, Python's or numpy's, from all else; booleans are none."""
+    return isinstance(x, Real) and not isinstance(x, bool)
+
+
+def check_number(name: str, value: Any, above: float = -_INFINITY) -> None:
+    """Raise unless `value` is a finite real number above `above`.
+
+    Examples
+    --------
+    >>> check_number("lr", "0.1", above=0)
+    Traceback (most recent call last):
+    ...
+    ValueError: lr must be a number above 0; got '0.1'
+    """
+    # From 2**63 on PyTorch doesn't take a whole number, and no use of it makes sense.
+    if not is_number(value) or not above < value < (2**63 if isinstance(value, int) else _INFINITY):
+        limit = "finite number" if above == -_INFINITY else f"number above {above:g}"
+        raise ValueError(f"{name} must be a {limit}; got {value!r}")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Raise unless `value` is a string."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a string; got {value!r}")
+
+
+def check_callable(name: str, value: Any) -> None:
+    """Raise unless `value` can be called."""
+    if not callable(value):
+        raise ValueError(f"{name} must be a function; got {value!r}")
+
+
+def check_several(name: str, value: Any, wanted: str) -> None:
+    """Raise unless `value` can be gone through in an order of its own. A string falls apart.
+
+    Examples
+    --------
+    >>> check_several("tokens", "cat", "a sequence of words")
+    Traceback (most recent call last):
+    ...
+    ValueError: tokens must be a sequence of words; got 'cat'
+    """
+    unordered = isinstance(value, str | Set | Mapping)
+    if unordered or not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
+        raise ValueError(f"{name} must be {wanted}; got {value!r}")
+
+
+def whole_number(x: Any) -> int | None:
+    """Return a whole number of Python, numpy or PyTorch as Python's, and None for all else.
+
+    Examples
+    --------
+    >>> whole_number(3), whole_number(3.0), whole_number(True)
+    (3, None, None)
+    """
+    if isinstance(x, bool) or (hasattr(x, "dtype") and "int" not in dtype_name(x)):
+        return None
+    try:
+        return index(x)
+    except TypeError:
+        return None

@@ -307,3 +307,23 @@ def test_a_width_that_has_no_middle_or_connects_nothing_is_named() -> None:
         accounting.longest_path("rnn", 0)
     with pytest.raises(ValueError, match=r"layer must be one of .*; got 'transformer'"):
         accounting.longest_path("transformer", 5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: accounting.Cost(flops=-1), "flops must be a whole number of at least 0; got -1"),
+        (lambda: accounting.Cost(steps=1.5), "steps must be a whole number .*; got 1.5"),
+        (lambda: accounting.Cost(parameters=None), "parameters must be a whole number"),
+        (lambda: accounting.total([accounting.Cost()]), "lines must be a mapping of names to cos"),
+        (lambda: accounting.total({"a": 3}), r"lines\['a'\] must be a Cost; got 3"),
+        (lambda: accounting.memory(3, ["bool"]), "dtype must be one of"),
+        (lambda: accounting.longest_path(["rnn"], 3), "layer must be one of"),
+        (lambda: accounting.count_flops(3), "function must be a function; got 3"),
+    ],
+)
+def test_what_cannot_be_a_cost_or_have_one_is_named(
+    call: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call()

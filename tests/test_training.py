@@ -463,11 +463,32 @@ def test_a_loss_that_cannot_be_trained_on_is_refused(
     ("options", "message"),
     [
         ({"steps": 0}, "^steps must be a whole number of at least 1; got 0"),
-        ({"lr": 0.0}, "^lr must be above 0; got 0.0"),
-        ({"lr": math.nan}, "^lr must be above 0; got nan"),
-        ({"clip_norm": -1.0}, "^clip_norm must be above 0; got -1.0"),
+        ({"lr": 0.0}, "^lr must be a number above 0; got 0.0"),
+        ({"lr": math.nan}, "^lr must be a number above 0; got nan"),
+        ({"clip_norm": -1.0}, "^clip_norm must be a number above 0; got -1.0"),
         ({"seed": -1}, "^seed must be a whole number of at least 0; got -1"),
         ({"seed": 0.5}, "^seed must be a whole number of at least 0; got 0.5"),
+        ({"lr": None}, "^lr must be a number above 0; got None"),
+        ({"lr": True}, "^lr must be a number above 0; got True"),
+        ({"lr": math.inf}, "^lr must be a number above 0; got inf"),
+        ({"clip_norm": "1"}, "^clip_norm must be a number above 0; got '1'"),
+        ({"model": len}, "^model must be an nn.Module; got builtin_function_or_method"),
+        ({"batch": None}, "^batch must be a function; got None"),
+        ({"loss": 3}, "^loss must be a function; got 3"),
+        ({"schedule": 0.5}, "^schedule must be a function; got 0.5"),
+        ({"schedule": lambda s: "1"}, "^schedule must return a number; got str"),
+        ({"schedule": lambda s: -s}, "^schedule must return a factor of at least 0; got -1.0 at"),
+        ({"schedule": lambda s: math.nan}, "^schedule must return a factor .*; got nan at step=0"),
+        ({"evaluate": {}}, "^evaluate must be a function; got {}"),
+        ({"evaluate": lambda m: None}, "^evaluate must return a number; got NoneType"),
+        ({"evaluate": lambda m: torch.ones(2)}, "^evaluate must return a number; got float32 of"),
+        ({"evaluate": minus_error, "target": "0.9"}, "^target must be a finite number; got '0.9'"),
+        ({"optimizer": "adam"}, "^optimizer must be one of torch.optim; got str"),
+        (
+            {"optimizer": torch.optim.SGD(make_model().parameters(), lr=0.1)},
+            "^optimizer must hold parameters of the model; got one that holds none",
+        ),
+        ({"checkpoint": 3}, "^checkpoint must be a path; got 3"),
         ({"target": 0.5}, "^target needs evaluate; got target=0.5 without it"),
         ({"evaluate_every": 5}, "^evaluate_every needs evaluate; got"),
         ({"checkpoint_every": 5}, "^checkpoint_every needs checkpoint; got"),
@@ -483,7 +504,16 @@ def test_a_loss_that_cannot_be_trained_on_is_refused(
 )
 def test_an_argument_that_makes_no_sense_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        run(make_model(), **options)
+        run(**{"model": make_model(), **options})
+
+
+def test_a_metric_and_a_factor_may_be_numbers_of_numpy_or_pytorch() -> None:
+    for one in (np.float32(1.0), np.array(1.0), torch.tensor(1.0), 1):
+        history = run(
+            make_model(), steps=2, schedule=lambda s, x=one: x, evaluate=lambda m, x=one: x
+        )
+        assert history.factors == [1.0, 1.0]
+        assert history.metrics == [(2, 1.0)]
 
 
 # --- the progress bar ----------------------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from operator import index
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from course_lib.data.vocabulary import PAD
-from course_lib.validation import check_at_least
+from course_lib.validation import check_at_least, check_several, whole_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,6 +50,7 @@ def pad(sequences: Sequence[Sequence[int]], length: int | None = None) -> tuple[
     """
     if length is not None:
         check_at_least("length", length, 0)
+    check_several("sequences", sequences, "a sequence of sequences of ids")
     rows = [_ids(f"sequences[{i}]", sequence) for i, sequence in enumerate(sequences)]
     if not rows:
         raise ValueError("sequences must hold at least one sequence; got none")
@@ -103,6 +103,9 @@ def draw_batch(
     check_at_least("batch_size", batch_size, 1)
     check_at_least("seed", seed, 0)
     check_at_least("step", step, 0)
+    indexed = hasattr(examples, "__getitem__") and not isinstance(examples, Mapping | Set)
+    if not indexed or getattr(examples, "shape", None) == ():
+        raise ValueError(f"examples must be a sequence; got {examples!r}")
     if len(examples) == 0:
         raise ValueError("examples must hold at least one example; got none")
     rows = np.random.default_rng([int(seed), int(step)]).integers(len(examples), size=batch_size)
@@ -111,14 +114,13 @@ def draw_batch(
 
 def _ids(name: str, sequence: Sequence[int]) -> list[int]:
     """Return a sequence of ids as a list, or raise."""
-    if not isinstance(sequence, Iterable) or isinstance(sequence, str):
-        raise ValueError(f"{name} must be a sequence of ids; got {sequence!r}")
+    check_several(name, sequence, "a sequence of ids")
     ids = []
     for item in sequence:
-        try:
-            ids.append(index(item))
-        except TypeError:
-            raise ValueError(f"{name} must hold whole numbers; got {item!r}") from None
-        if ids[-1] < 0:
-            raise ValueError(f"{name} must hold ids, none negative; got {item!r}")
+        i = whole_number(item)
+        if i is None:
+            raise ValueError(f"{name} must hold whole numbers; got {item!r}")
+        if not 0 <= i < 2**63:
+            raise ValueError(f"{name} must hold ids, none negative or over 63 bits; got {item!r}")
+        ids.append(i)
     return ids

@@ -22,7 +22,7 @@ class Choices:
     """How a sentence comes about: one choice after the other, here at random."""
 
     def __init__(self, seed: int) -> None:
-        self._random = Random(seed).random
+        self._random = Random(int(seed)).random
         self.combinations: set[tuple[str, str]] = set()
 
     def one(self, options: Sequence[T]) -> T:

@@ -13,6 +13,8 @@ Wade, "A Comprehensive Russian Grammar", 3rd edition, 2011.
 
 from __future__ import annotations
 
+from course_lib.validation import check_text
+
 __all__ = ["CASES", "GENDERS", "adjective_forms", "noun_forms", "past_forms", "preposition"]
 
 CASES = ("nom", "gen", "dat", "acc", "ins", "prep")
@@ -62,7 +64,8 @@ def noun_forms(
     Raises
     ------
     ValueError
-        If the gender isn't one of the three, or the lemma has an ending without a rule.
+        If the gender isn't one of the three, the lemma has an ending without a rule, or an
+        exception is for none of the twelve forms.
 
     Examples
     --------
@@ -72,19 +75,20 @@ def noun_forms(
     >>> noun_forms("книга", "f", animate=False)["gen", "sg"]
     'книги'
     """
+    check_text("lemma", lemma)
     _check_gender(gender)
+    irregular = _check_exceptions(exceptions)
     ending = lemma[-1:] if lemma[-1:] in ("а", "я", "о") else ""
     stem = lemma.removesuffix(ending) if ending else lemma
     if not stem or (ending == "" and (lemma[-1] in _VOWELS or lemma[-1] in "йь")):
         raise ValueError(f"lemma must end in -а, -я, -о or a hard consonant; got {lemma!r}")
-    exceptions = exceptions or {}
     forms = {}
     for number, endings in (("sg", _SINGULAR[ending]), ("pl", _PLURAL[ending])):
         for case in CASES:
             tail = "ей" if endings[case] == "ов" and stem[-1] in _HUSHERS else endings[case]
             forms[case, number] = _spell(stem + tail, len(stem))
-        forms |= {key: form for key, form in exceptions.items() if key[1] == number}
-        if number == "pl" or ending == "":
+        forms |= {key: form for key, form in irregular.items() if key[1] == number}
+        if (number == "pl" or ending == "") and ("acc", number) not in irregular:
             forms["acc", number] = forms["gen" if animate else "nom", number]
     return forms
 
@@ -106,7 +110,7 @@ def adjective_forms(lemma: str) -> dict[tuple[str, str], str]:
     Raises
     ------
     ValueError
-        If the lemma has another ending.
+        If the lemma isn't a string, or has another ending.
 
     Examples
     --------
@@ -114,6 +118,7 @@ def adjective_forms(lemma: str) -> dict[tuple[str, str], str]:
     >>> forms["gen", "m"], forms["acc", "f"], forms["ins", "n"]
     ('маленького', 'маленькую', 'маленьким')
     """
+    check_text("lemma", lemma)
     stem = lemma[:-2]
     if not stem or lemma[-2:] not in ("ый", "ой", "ий"):
         raise ValueError(f"lemma must end in -ый, -ой or -ий; got {lemma!r}")
@@ -156,9 +161,11 @@ def past_forms(masculine: str, stem: str | None = None) -> dict[str, str]:
     >>> past_forms("нашёл", "нашл")
     {'m': 'нашёл', 'f': 'нашла', 'n': 'нашло', 'pl': 'нашли'}
     """
+    check_text("masculine", masculine)
     if not masculine.endswith("л"):
         raise ValueError(f"masculine must end in -л; got {masculine!r}")
-    stem = stem or masculine
+    stem = masculine if stem is None else stem
+    check_text("stem", stem)
     return {"m": masculine, "f": stem + "а", "n": stem + "о", "pl": stem + "и"}
 
 
@@ -172,6 +179,11 @@ def preposition(word: str, following: str) -> str:
     following : str
         The next word.
 
+    Raises
+    ------
+    ValueError
+        If one of the two isn't a string.
+
     Examples
     --------
     >>> preposition("в", "дворе"), preposition("в", "доме")
@@ -181,6 +193,8 @@ def preposition(word: str, following: str) -> str:
     >>> preposition("о", "озере"), preposition("о", "яблоке")
     ('об', 'о')
     """
+    check_text("word", word)
+    check_text("following", following)
     first, second = following[:1], following[1:2]
     if word == "в" and ((first in "вф" and second not in _VOWELS) or following.startswith("двор")):
         return "во"
@@ -200,5 +214,23 @@ def _spell(word: str, at: int) -> str:
 
 def _check_gender(gender: str) -> None:
     """Raise unless a gender is one of the three."""
-    if gender not in GENDERS:
+    if not isinstance(gender, str) or gender not in GENDERS:
         raise ValueError(f"gender must be one of {GENDERS}; got {gender!r}")
+
+
+def _check_exceptions(
+    exceptions: dict[tuple[str, str], str] | None,
+) -> dict[tuple[str, str], str]:
+    """Return the exceptions, or raise where one would never be looked up."""
+    if exceptions is None:
+        return {}
+    if not isinstance(exceptions, dict):
+        raise ValueError(f"exceptions must be a dict; got {exceptions!r}")
+    known = {(case, number) for case in CASES for number in ("sg", "pl")}
+    for key, form in exceptions.items():
+        if key not in known:
+            raise ValueError(
+                f'exceptions must have keys of a case, {CASES}, and "sg" or "pl"; got {key!r}'
+            )
+        check_text(f"exceptions[{key}]", form)
+    return exceptions

@@ -53,7 +53,7 @@ from course_lib.data.russian import CASES
 from course_lib.data.russian_english_patterns import PATTERNS as GRAMMAR
 from course_lib.data.russian_english_patterns import Adverb, Phrase
 from course_lib.data.russian_english_words import Adjective, Noun, Place, Pronoun, Verb
-from course_lib.validation import check_at_least
+from course_lib.validation import check_at_least, check_several, check_text
 
 __all__ = [
     "HELD_OUT",
@@ -221,7 +221,7 @@ def translate(russian: Sequence[str]) -> Pair:
     Raises
     ------
     ValueError
-        If the grammar doesn't have the sentence.
+        If `russian` isn't a sequence of strings, or the grammar doesn't have the sentence.
 
     Examples
     --------
@@ -229,8 +229,10 @@ def translate(russian: Sequence[str]) -> Pair:
     >>> " ".join(pair.english), pair.pattern
     ('i saw a cat on a mat', 'transitive')
     """
-    if isinstance(russian, str):
-        raise ValueError(f"russian must be a sequence of words; got the string {russian!r}")
+    check_several("russian", russian, "a sequence of words")
+    russian = tuple(russian)
+    for i, word in enumerate(russian):
+        check_text(f"russian[{i}]", word)
     found = derivations(russian)
     if not found:
         raise ValueError(f"russian must be a sentence of the grammar; got {' '.join(russian)!r}")

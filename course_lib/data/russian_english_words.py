@@ -13,6 +13,8 @@ from course_lib.data.russian import adjective_forms, noun_forms, past_forms
 
 @dataclass(frozen=True, eq=False)
 class Noun:
+    """A noun, with its Russian form for each case and number."""
+
     english: str
     plural_english: str
     gender: str
@@ -96,11 +98,14 @@ OWNERS = PERSONS
 
 @dataclass(frozen=True, eq=False)
 class Adjective:
+    """An adjective, with its Russian form for each case and gender, or the plural."""
+
     english: str
     forms: dict[tuple[str, str], str]
 
 
 def adjective(lemma: str, english: str) -> Adjective:
+    """Return an adjective with all its forms."""
     return Adjective(english, adjective_forms(lemma))
 
 
@@ -230,6 +235,8 @@ ACTIONS = tuple(OBJECTS)
 
 
 class Place(NamedTuple):
+    """A preposition, the case it asks for, a noun it stands with, and both in English."""
+
     preposition: str
     case: str
     noun: Noun
@@ -237,6 +244,7 @@ class Place(NamedTuple):
 
 
 def places(word: str, case: str, english: str, *nouns: Noun) -> tuple[Place, ...]:
+    """Return the places that one preposition makes of several nouns."""
     return tuple(Place(word, case, noun, tuple(english.split())) for noun in nouns)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import index
 
-from course_lib.validation import check_at_least
+from course_lib.validation import check_at_least, check_several, whole_number
 
 __all__ = ["BOS", "EOS", "PAD", "SPECIAL", "UNK", "Vocabulary"]
 
@@ -45,6 +44,7 @@ class Vocabulary:
     _ids: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_several("words", self.words, "a sequence of strings")
         object.__setattr__(self, "words", tuple(self.words))
         for word in self.words:
             if not isinstance(word, str) or not word:
@@ -81,8 +81,7 @@ class Vocabulary:
         check_at_least("min_count", min_count, 1)
         if max_size is not None:
             check_at_least("max_size", max_size, len(SPECIAL))
-        if isinstance(sequences, str):
-            raise ValueError(f"sequences must be sequences of tokens; got the string {sequences!r}")
+        check_several("sequences", sequences, "sequences of tokens")
         counts: Counter[str] = Counter()
         for i, sequence in enumerate(sequences):
             counts.update(_tokens(f"sequences[{i}]", sequence))
@@ -123,15 +122,14 @@ class Vocabulary:
         Raises
         ------
         ValueError
-            If an id isn't a whole number from 0 to ``len(self) - 1``.
+            If `ids` can't be gone through, or an id isn't a whole number from 0 to
+            ``len(self) - 1``.
         """
+        check_several("ids", ids, "a sequence of ids")
         words = []
         for item in ids:
-            try:
-                i = index(item)
-            except TypeError:
-                i = -1
-            if not 0 <= i < len(self.words):
+            i = whole_number(item)
+            if i is None or not 0 <= i < len(self.words):
                 raise ValueError(
                     f"ids must be whole numbers from 0 to {len(self.words) - 1}; got {item!r}"
                 )
@@ -144,8 +142,7 @@ class Vocabulary:
 
 def _tokens(name: str, tokens: Sequence[str]) -> list[str]:
     """Return tokens as a list, or raise: a string would fall apart into its characters."""
-    if isinstance(tokens, str) or not isinstance(tokens, Iterable):
-        raise ValueError(f"{name} must be a sequence of tokens; got {tokens!r}")
+    check_several(name, tokens, "a sequence of tokens")
     found = list(tokens)
     for token in found:
         if not isinstance(token, str):

@@ -246,3 +246,14 @@ def test_no_call_of_the_two_halves_warns() -> None:
         scaled_dot_product_attention(x, x, x, torch.zeros(3, 3, dtype=torch.bool))
         y = x.numpy()
         numpy_half.scaled_dot_product_attention(y, y, y, np.zeros((3, 3), dtype=bool))
+
+
+def test_arrays_of_the_other_library_are_named() -> None:
+    array, tensor = np.ones((2, 3)), torch.ones(2, 3)
+    with pytest.raises(ValueError, match=r"^x must be an array of numpy; got a torch\.Tensor"):
+        numpy_half.softmax(tensor)
+    with pytest.raises(ValueError, match=r"^x must be a tensor of PyTorch; got a numpy\.ndarray"):
+        softmax(array)
+    with pytest.raises(ValueError, match=r"^k must be an array of numpy; got a torch\.Tensor"):
+        numpy_half.scaled_dot_product_attention(array, tensor.double(), array)
+    assert torch.equal(softmax(torch.nn.Parameter(tensor)), softmax(tensor))

@@ -206,6 +206,11 @@ def test_shapes_that_do_not_fit_are_named(
         getattr(module, function)(**{**arguments, name: ones(*shape)})
 
 
+def other_library(x: Any) -> Any:
+    """Return an array as a tensor, a tensor as an array."""
+    return torch.from_numpy(x) if isinstance(x, np.ndarray) else x.numpy()
+
+
 @pytest.mark.parametrize(("function", "name"), [(f, n) for f, names in GOOD.items() for n in names])
 def test_arguments_that_are_no_floats_or_of_another_dtype_are_named(
     half: Any, function: str, name: str
@@ -216,6 +221,11 @@ def test_arguments_that_are_no_floats_or_of_another_dtype_are_named(
     for bad in (ones(*shape, dtype="int64"), arguments[name].tolist(), None):
         with pytest.raises(ValueError, match=f"^{name} must be an array of real floating-point"):
             getattr(module, function)(**{**arguments, name: bad})
+    other = other_library(arguments[name])
+    with pytest.raises(
+        ValueError, match=rf"^{name} must be an? .*; got a {type(other).__module__}"
+    ):
+        getattr(module, function)(**{**arguments, name: other})
     if len(arguments) > 1:
         with pytest.raises(ValueError, match=r"must have the dtype of .*, float"):
             getattr(module, function)(**{**arguments, name: ones(*shape, dtype="float32")})
@@ -229,3 +239,6 @@ def test_a_mask_that_is_not_boolean_or_does_not_broadcast_is_named(half: Any) ->
     for mask in (ones(3, 3), ones(3, 4, dtype="bool")):
         with pytest.raises(ValueError, match=r"mask must be boolean .* to \(2, 3, 3\); got"):
             module.plain_self_attention(ones(2, 3, 4), mask)
+    other = other_library(ones(3, 5, dtype="bool"))
+    with pytest.raises(ValueError, match=r"^mask must be an? .*; got a"):
+        module.attend(ones(2, 3, 5), ones(2, 5, 6), other)

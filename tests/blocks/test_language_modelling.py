@@ -218,8 +218,8 @@ def test_targets_that_do_not_fit_are_named(half: Any) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             module.cross_entropy(logits, targets)
-    for bad in (True, 0.5, None):
-        with pytest.raises(ValueError, match="ignore_index must be a whole number; got"):
+    for bad in (True, 0.5, None, 10**30):
+        with pytest.raises(ValueError, match="ignore_index must be a whole number of 64 bits; got"):
             module.cross_entropy(logits, ids(0, 1), bad)
     with pytest.raises(ValueError, match=r"logits must be .* of shape \(..., V\); got int64"):
         module.cross_entropy(ids(1, 2), array(1, dtype="int64"))
@@ -270,22 +270,55 @@ def test_draws_that_cannot_be_made_are_named(half: Any) -> None:
     module, array = half
     logits, uniforms = array([[0.0, 1.0], [0.0, 1.0]]), array([0.1, 0.9])
     infinity, nan = float("inf"), float("nan")
-    for bad in ([[-infinity, -infinity], [0.0, 1.0]], [[infinity, 0.0], [0.0, 0.0]],
-                [[nan, 0.0], [0.0, 0.0]]):  # fmt: skip
-        with pytest.raises(ValueError, match="logits must be below ∞, no NaN, and above −∞ for a"):
+    for bad, came in (([[-infinity, -infinity], [0.0, 1.0]], "a row of −∞"),
+                      ([[infinity, 0.0], [0.0, 0.0]], "∞"),
+                      ([[nan, 0.0], [0.0, 0.0]], "NaN")):  # fmt: skip
+        message = f"logits must be below ∞, no NaN, and above −∞ for a .*; got {came}$"
+        with pytest.raises(ValueError, match=message):
             module.sample(array(bad), uniforms)
     with pytest.raises(ValueError, match="logits must be an array of real"):
         module.sample([[0.0, 1.0]], uniforms)
     with pytest.raises(ValueError, match="logits must not be empty"):
         module.sample(array([[], []]), uniforms)
-    for values in ([0.1, 1.0], [-0.1, 0.5], [nan, 0.5]):
-        with pytest.raises(ValueError, match="uniforms must be at least 0 and below 1"):
+    for values, came in (([0.1, 1.0], "1"), ([-0.1, 0.5], "-0.1"), ([nan, 0.5], "nan")):
+        with pytest.raises(ValueError, match=f"uniforms must be .* 0 and below 1; got {came}$"):
             module.sample(logits, array(values))
-    with pytest.raises(ValueError, match="uniforms must be at least 0 and below 1"):
+    with pytest.raises(ValueError, match=r"uniforms must be at least 0 and below 1; got 1$"):
         module.sample(logits[0], 1.0)
     for bad in (array([0.5]), array([0, 0], dtype="int64"), 0.5, [0.1, 0.2], 0):
         with pytest.raises(ValueError, match=r"uniforms must be real .* of shape \(2,\)"):
             module.sample(logits, bad)
-    for temperature in (0.0, -1.0, nan, infinity, True, "1", None):
+    for temperature in (0.0, -1.0, nan, infinity, True, "1", None, 10**30):
         with pytest.raises(ValueError, match="temperature must be a number above 0; got"):
             module.sample(logits, uniforms, temperature)
+
+
+def test_a_temperature_that_logits_cannot_be_divided_by_is_named(half: Any) -> None:
+    module, array = half
+    hidden = array([-float("inf"), 3.0, 5.0])
+    assert int(module.sample(hidden, 0.5, 1e-290)) == 2
+    with pytest.raises(ValueError, match="temperature must be large enough that logits of 5 can"):
+        module.sample(hidden, 0.5, 1e-305)
+
+
+def test_arguments_of_the_other_library_are_named(half: Any) -> None:
+    module, array = half
+
+    def other(x: Any) -> Any:
+        return torch.from_numpy(x) if isinstance(x, np.ndarray) else x.numpy()
+
+    logits, ids = array([[0.5, 0.5], [0.1, 0.9]]), array([0, 1], dtype="int64")
+    counts = array([2, 1], dtype="int64")
+    for function, arguments in (
+        ("log_softmax", {"x": logits}),
+        ("cross_entropy", {"logits": logits, "targets": ids}),
+        ("perplexity", {"losses": logits[0], "n_tokens": counts}),
+        ("chain_log_probability", {"conditionals": logits, "tokens": ids}),
+        ("sample", {"logits": logits, "uniforms": logits[0]}),
+    ):
+        call = getattr(module, function)
+        call(**arguments)
+        for name, value in arguments.items():
+            with pytest.raises(ValueError, match=f"^{name} must be an? .*; got a"):
+                call(**{**arguments, name: other(value)})
+    assert int(module.sample(logits[0], np.float64(0.9))) == 1  # which is a float of Python, too

@@ -157,6 +157,10 @@ def test_every_argument_that_does_not_fit_is_named(half: Any, function: str) -> 
         for bad in (ones(*shape, dtype="int64"), arguments[name].tolist(), None):
             with pytest.raises(ValueError, match=f"^{name} must be an array of real floating-poin"):
                 call(**{**arguments, name: bad})
+        array = arguments[name]
+        other = torch.from_numpy(array) if isinstance(array, np.ndarray) else array.numpy()
+        with pytest.raises(ValueError, match=f"^{name} must be an? .*; got a"):
+            call(**{**arguments, name: other})
         with pytest.raises(ValueError, match=r"must have the dtype of h, float"):
             call(**{**arguments, name: ones(*shape, dtype="float32")})
         wrong = (7, *shape) if len(shape) > 1 and name in ("h", "c") else (*shape[:-1], 7)

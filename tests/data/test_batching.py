@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +45,14 @@ def test_arrays_pad_like_lists() -> None:
         ((["12"],), r"sequences\[0\] must be a sequence of ids; got '12'"),
         (([[1], ["кот"]],), r"sequences\[1\] must hold whole numbers; got 'кот'"),
         (([[1.0]],), r"sequences\[0\] must hold whole numbers; got 1.0"),
-        (([[1, -2]],), r"sequences\[0\] must hold ids, none negative; got -2"),
+        (([[1, -2]],), r"sequences\[0\] must hold ids, none negative or over 63 bits; got -2"),
+        (([[1, 2**63]],), r"none negative or over 63 bits; got 9223372036854775808"),
+        (([[1, True]],), r"sequences\[0\] must hold whole numbers; got True"),
+        (([torch.tensor([True])],), r"sequences\[0\] must hold whole numbers; got tensor"),
+        (([{5, 6}],), r"sequences\[0\] must be a sequence of ids; got {5, 6}"),
+        (([np.array(5)],), r"sequences\[0\] must be a sequence of ids; got array\(5\)"),
+        ((None,), "sequences must be a sequence of sequences of ids; got None"),
+        (({"a": [1]},), "sequences must be a sequence of sequences of ids; got {'a'"),
         (([[1], [1, 2, 3]], 2), r"no longer than length = 2; got 3 ids in sequences\[1\]"),
         (([[1]], -1), "length must be a whole number of at least 0; got -1"),
         (([[1]], 2.0), "length must be a whole number of at least 0; got 2.0"),
@@ -90,6 +98,10 @@ def test_a_batch_may_be_larger_than_what_it_is_drawn_from() -> None:
     ("changed", "message"),
     [
         ({"examples": []}, "examples must hold at least one example"),
+        ({"examples": None}, "examples must be a sequence; got None"),
+        ({"examples": {0: "a"}}, "examples must be a sequence; got {0"),
+        ({"examples": {"a"}}, "examples must be a sequence; got {'a'}"),
+        ({"examples": np.array(1)}, r"examples must be a sequence; got array\(1\)"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1; got 0"),
         ({"batch_size": 2.0}, "batch_size must be a whole number of at least 1; got 2.0"),
         ({"seed": -1}, "seed must be a whole number of at least 0; got -1"),

@@ -171,3 +171,35 @@ def test_what_no_rule_covers_is_refused() -> None:
         adjective_forms("синий")
     with pytest.raises(ValueError, match="masculine must end in -л"):
         past_forms("шла")
+
+
+def test_an_exception_for_the_accusative_counts_too() -> None:
+    rule = noun_forms("кот", "m", animate=True)
+    for number in ("sg", "pl"):
+        forms = noun_forms("кот", "m", animate=True, exceptions={("acc", number): "кого"})
+        assert forms == rule | {("acc", number): "кого"}
+
+
+def test_what_is_no_word_and_an_exception_for_no_form_are_refused() -> None:
+    for bad in (None, 3, ["кот"], b"cat"):
+        with pytest.raises(ValueError, match="lemma must be a string; got"):
+            noun_forms(bad, "m", animate=True)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="lemma must be a string; got"):
+            adjective_forms(bad)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="masculine must be a string; got"):
+            past_forms(bad)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="following must be a string; got"):
+            preposition("в", bad)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="word must be a string; got"):
+            preposition(bad, "доме")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="stem must be a string; got 3"):
+        past_forms("нашёл", 3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="gender must be one of"):
+        noun_forms("кот", ["m"], animate=True)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="exceptions must be a dict; got"):
+        noun_forms("кот", "m", animate=True, exceptions=["коты"])  # type: ignore[arg-type]
+    for key in (("acc", "plural"), ("akk", "pl"), "nom"):
+        with pytest.raises(ValueError, match=r"exceptions must have keys of a case, .*; got"):
+            noun_forms("кот", "m", animate=True, exceptions={key: "x"})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match=r"exceptions.*nom.* must be a string; got 3"):
+        noun_forms("кот", "m", animate=True, exceptions={("nom", "pl"): 3})  # type: ignore[dict-item]

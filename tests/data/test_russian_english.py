@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from course_lib.data.choices import count, search
@@ -151,7 +152,7 @@ def test_what_is_no_sentence_of_the_grammar_is_refused(russian: list[str]) -> No
 
 
 def test_a_string_is_not_taken_for_words() -> None:
-    with pytest.raises(ValueError, match="russian must be a sequence of words; got the string"):
+    with pytest.raises(ValueError, match="russian must be a sequence of words; got 'кот спит'"):
         translate("кот спит")
 
 
@@ -376,3 +377,15 @@ def test_a_split_that_cannot_be_drawn_is_refused_by_name(name: str) -> None:
             split(**(sizes | {name: bad}), seed=0)
     with pytest.raises(ValueError, match=f"{name} must be a number of pairs .* got 100"):
         split(**(sizes | {name: 100}), seed=0, max_length=2)
+
+
+def test_what_is_no_sentence_of_words_is_refused() -> None:
+    for bad in (None, 5, {"кот", "спит"}, np.array("кот")):
+        with pytest.raises(ValueError, match="russian must be a sequence of words; got"):
+            translate(bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"russian\[1\] must be a string; got 3"):
+        translate(["кот", 3])  # type: ignore[list-item]
+
+
+def test_a_seed_of_numpy_draws_what_the_same_number_of_python_draws() -> None:
+    assert sample_pairs(5, seed=np.int64(3)) == sample_pairs(5, seed=3)  # type: ignore[arg-type]

@@ -84,7 +84,9 @@ def test_sentences_may_come_from_a_generator() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sequences": "кот"}, "sequences must be sequences of tokens; got the string 'кот'"),
+        ({"sequences": "кот"}, "sequences must be sequences of tokens; got 'кот'"),
+        ({"sequences": None}, "sequences must be sequences of tokens; got None"),
+        ({"sequences": [{"a", "b"}]}, r"sequences\[0\] must be a sequence of tokens; got {"),
         ({"sequences": ["я видел"]}, r"sequences\[0\] must be a sequence of tokens; got 'я ви"),
         ({"sequences": [["a"], 3]}, r"sequences\[1\] must be a sequence of tokens; got 3"),
         ({"sequences": [["a", 3]]}, r"sequences\[0\] must hold strings; got 3"),
@@ -106,6 +108,7 @@ def test_bad_sentences_are_refused_by_name(arguments: dict, message: str) -> Non
     [
         (("a", "b"), "words must begin with"),
         ((), "words must begin with"),
+        (None, "words must be a sequence of strings; got None"),
         ((*SPECIAL, "a", "b", "a"), "words must be distinct; got 'a' more than once"),
         ((*SPECIAL, 3), "words must be strings that aren't empty; got 3"),
         ((*SPECIAL, ""), "words must be strings that aren't empty; got ''"),
@@ -122,6 +125,9 @@ def test_bad_tokens_and_ids_are_refused() -> None:
         v.encode("кот")
     with pytest.raises(ValueError, match="tokens must hold strings; got 4"):
         v.encode([4])  # type: ignore[list-item]
-    for bad in (-1, 10, 4.0, "кот", None):
+    for several in (None, 4, "кот", np.array(4), {4, 5}):
+        with pytest.raises(ValueError, match="ids must be a sequence of ids; got"):
+            v.decode(several)  # type: ignore[arg-type]
+    for bad in (-1, 10, 4.0, "кот", None, True, torch.tensor(True), torch.tensor(4.0)):
         with pytest.raises(ValueError, match="ids must be whole numbers from 0 to 9; got"):
             v.decode([4, bad])  # type: ignore[list-item]
