@@ -48,7 +48,8 @@ def find_node() -> str:
 def render(latex: str, options: dict[str, Any] | None = None) -> str:
     """Set one formula; one that KaTeX can't read is a warning, and so an error of the build.
 
-    By default KaTeX prints such a formula in red, and nobody hears of it.
+    By default KaTeX prints such a formula in red, or says on stderr what it doesn't like, and
+    nobody hears of it.
     """
     global _process
     if _process is None:
@@ -61,7 +62,8 @@ def render(latex: str, options: dict[str, Any] | None = None) -> str:
             encoding="utf-8",
         )
     assert _process.stdin and _process.stdout
-    request = {"latex": latex, "options": {"throwOnError": True, **(options or {})}}
+    strict = {"throwOnError": True, "strict": "error"}
+    request = {"latex": latex, "options": {**strict, **(options or {})}}
     _process.stdin.write(json.dumps(request) + "\n")
     _process.stdin.flush()
     line = _process.stdout.readline()
