@@ -36,7 +36,7 @@ __all__ = [
 
 
 def softmax(x: NDArray, axis: int = -1) -> NDArray:
-    """Turn scores into weights along `axis`: none is negative, and their sum is 1.
+    """Turn scores into weights along `axis`, none negative, with the sum 1.
 
     ``softmax(x)_i = exp(x_i) / sum_j exp(x_j)``, computed after subtracting the maximum, so that no
     exponential overflows.
