@@ -161,6 +161,24 @@ def test_the_same_seed_gives_the_same_run_whatever_was_drawn_before() -> None:
     assert run(c, seed=6).losses != first.losses
 
 
+def test_what_a_step_draws_comes_from_the_seed_whoever_draws_it() -> None:
+    def drawn(seed: int) -> list[tuple[float, float, float]]:
+        numbers = []
+
+        def loss(model: nn.Module, b: Any) -> Tensor:
+            numbers.append((torch.rand(()).item(), np.random.random(), random.random()))
+            return squared_error(model, b)
+
+        run(make_model(), steps=3, loss=loss, seed=seed)
+        return numbers
+
+    first = drawn(5)
+    torch.rand(1), np.random.random(), random.random()
+    assert drawn(5) == first
+    for a, b in zip(first, drawn(6), strict=True):
+        assert all(x != y for x, y in zip(a, b, strict=True))
+
+
 def test_steps_draw_different_random_numbers() -> None:
     drawn = []
 

@@ -176,8 +176,8 @@ def split(
     """Draw three sets of distinct pairs that share no sentence.
 
     Train and test sentences come from one distribution, without the combinations of `HELD_OUT`
-    ("old cat", "eat apple"). Every held-out sentence has at least one of these: each of its words
-    is known from training, the combination is not.
+    ("old cat", "eat apple"). Every held-out sentence has at least one of these. From some thousands
+    of training sentences on each of its words is known from training, the combination is not.
 
     Parameters
     ----------

@@ -66,3 +66,10 @@ def test_an_error_of_the_grammar_is_not_swallowed() -> None:
 
     with pytest.raises(RuntimeError, match="broken"):
         list(search(broken, lambda option: True))
+
+
+def test_what_is_put_together_is_remembered() -> None:
+    choose = Choices(0)
+    choose.note("old", "cat")
+    choose.note("eat", "apple")
+    assert choose.combinations == {("old", "cat"), ("eat", "apple")}

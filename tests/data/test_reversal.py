@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,13 @@ def test_every_length_and_symbol_asked_for_is_about_equally_frequent() -> None:
     symbols = [s for source, _ in pairs for s in source]
     assert set(symbols) == {str(i) for i in range(12)}
     assert min(symbols.count(s) for s in set(symbols)) > 1000  # expected 1250, deviation 34
+
+
+def test_a_string_is_drawn_anew_and_not_shifted_from_the_one_before() -> None:
+    sources = [source for source, _ in reversal_pairs(300, seed=3)]
+    for shift in range(9):
+        pairs = pairwise(sources)
+        assert sum(a[shift + 1 :] == b[: 9 - shift] for a, b in pairs) < 100  # chance: 30 at most
 
 
 def test_a_seed_repeats_and_another_seed_differs() -> None:

@@ -129,3 +129,20 @@ def test_inputs_are_left_as_they_were() -> None:
     assert (kept == scores).all()
     for was, x in zip(before, (h, s, w, mask), strict=True):
         assert (was == x).all()
+
+
+def test_half_precision_equals_single_precision_rounded() -> None:
+    rng = np.random.default_rng(0)
+    q, k, v, w = (rng.standard_normal(s).astype(np.float16) for s in ((3, 5), (4, 5), (5,), (5, 5)))
+    mask = rng.random((3, 4)) < 0.7
+    for function, arguments in (
+        (lambda *a: (additive_scores(*a),), (q, k, w, w, v)),
+        (lambda *a: (bilinear_scores(*a),), (q, k, w)),
+        (lambda *a: (dot_scores(*a),), (q, k)),
+        (lambda *a: attend(*a, mask), (q @ k.T, k)),
+        (plain_self_attention, (k,)),
+    ):
+        single = function(*(a.astype(np.float32) for a in arguments))
+        for got, expected in zip(function(*arguments), single, strict=True):
+            assert got.dtype == np.float16
+            assert (got == expected.astype(np.float16)).all()
