@@ -389,10 +389,3 @@ def test_what_is_no_sentence_of_words_is_refused() -> None:
 
 def test_a_seed_of_numpy_draws_what_the_same_number_of_python_draws() -> None:
     assert sample_pairs(5, seed=np.int64(3)) == sample_pairs(5, seed=3)  # type: ignore[arg-type]
-
-
-def test_thousands_of_training_sentences_have_every_word_of_those_held_out() -> None:
-    train, _, held_out = split(6000, 0, 300, seed=1)
-    for language in ("russian", "english"):
-        known = {word for pair in train for word in getattr(pair, language)}
-        assert all(known.issuperset(getattr(pair, language)) for pair in held_out)
