@@ -322,3 +322,26 @@ def test_arguments_of_the_other_library_are_named(half: Any) -> None:
             with pytest.raises(ValueError, match=f"^{name} must be an? .*; got a"):
                 call(**{**arguments, name: other(value)})
     assert int(module.sample(logits[0], np.float64(0.9))) == 1  # which is a float of Python, too
+
+
+def test_a_number_on_a_boundary_draws_the_token_above_it_and_never_an_impossible_one(
+    half: Any,
+) -> None:
+    module, array = half
+    even = array([[0.0] * 4] * 4)
+    assert module.sample(even, array([0.0, 0.25, 0.5, 0.75])).tolist() == [0, 1, 2, 3]
+    infinity = float("inf")
+    some = array([[-infinity, 0.0, -infinity, 0.0, -infinity]] * 3)
+    last = float(np.nextafter(1.0, 0.0))
+    assert module.sample(some, array([0.0, 0.5, last])).tolist() == [1, 3, 3]
+
+
+def test_the_largest_number_below_one_draws_a_token_though_sums_are_rounded(half: Any) -> None:
+    module, array = half
+    logits = np.random.default_rng(0).standard_normal((200, 300))
+    totals = np.exp(logits - logits.max(-1, keepdims=True))
+    totals = (totals / totals.sum(-1, keepdims=True)).cumsum(-1)[:, -1]
+    last = float(np.nextafter(1.0, 0.0))
+    assert (totals < last).any()  # rows whose probabilities add up to too little
+    ids = module.sample(array(logits), array([last] * 200))
+    assert int(ids.max()) < 300

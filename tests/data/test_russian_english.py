@@ -389,3 +389,14 @@ def test_what_is_no_sentence_of_words_is_refused() -> None:
 
 def test_a_seed_of_numpy_draws_what_the_same_number_of_python_draws() -> None:
     assert sample_pairs(5, seed=np.int64(3)) == sample_pairs(5, seed=3)  # type: ignore[arg-type]
+
+
+def test_patterns_are_drawn_as_often_as_their_weights_say() -> None:
+    drawn = Counter(pair.pattern for pair in sample_pairs(6000, seed=5))
+    large = {name: p for name, p in GRAMMAR.items() if count(p.make) > 10**6}  # hardly ever twice
+    assert len({p.weight for p in large.values()}) > 1
+    total = sum(p.weight for p in large.values())
+    of_these = sum(drawn[name] for name in large)
+    for name, pattern in large.items():
+        expected = of_these * pattern.weight / total
+        assert abs(drawn[name] - expected) < 5 * expected**0.5, name
