@@ -20,15 +20,19 @@ __all__ = ["accuracy_by_length", "alignment_heatmap", "bottleneck_diagram", "dec
 _BLUE, _ORANGE, _GREEN = COLOURS["blue"], COLOURS["orange"], COLOURS["green"]
 
 
-def bottleneck_diagram(source: Sequence[str], target: Sequence[str]) -> Svg:
-    """Draw an encoder and a decoder that are joined by one vector.
+def bottleneck_diagram(
+    source: Sequence[str], target: Sequence[str], gloss: Sequence[str] | None = None
+) -> Svg:
+    """Draw an encoder that reads in both directions and a decoder, joined by one vector.
 
     Parameters
     ----------
     source : sequence of str
         Two to five words of up to ten letters.
     target : sequence of str
-        One to four words of up to ten letters; <eos> is added.
+        One to four words of up to six letters; <bos> and <eos> are added.
+    gloss : sequence of str, optional
+        What each word of the source means, up to ten letters each.
 
     Returns
     -------
@@ -41,13 +45,17 @@ def bottleneck_diagram(source: Sequence[str], target: Sequence[str]) -> Svg:
 
     Examples
     --------
-    >>> bottleneck_diagram(["я", "сплю"], ["I", "sleep"])
-    Encoder and decoder. The encoder reads я, сплю, one word a step, each state made from the one \
-before it and the word. All that reaches the decoder is one vector, and every step of the decoder \
-gets the same one. It writes I, sleep, <eos>; each word written is read at the next step.
+    >>> bottleneck_diagram(["я", "сплю"], ["i", "sleep"])
+    Encoder and decoder. The encoder reads я, сплю in both directions, so each state is made from \
+the word and the states on either side. All that reaches the decoder is one vector, made of the \
+last state of each direction: the first decoder state starts from it, and every prediction gets \
+the same one. The decoder reads <bos>, i, sleep and predicts i, sleep, <eos>: each word written \
+is read at the next step.
     """
     words = _words("source", source, 2, 5)
-    written = [*_words("target", target, 1, 4), "<eos>"]
+    meanings = _gloss(gloss, words)
+    written = [*_words("target", target, 1, 4, longest=6), "<eos>"]
+    read = ["<bos>", *written[:-1]]
     parts = [_text(8, 18, _bold("encoder"), colour=_BLUE)]
     columns = _columns(len(words))
     for i, (word, x) in enumerate(zip(words, columns, strict=True)):
@@ -57,36 +65,53 @@ gets the same one. It writes I, sleep, <eos>; each word written is read at the n
             _text(x, 98, escape(word), size=13.5, anchor="middle"),
             _arrow(x, 84, x, 66, None),
         ]
+        if meanings:
+            parts.append(_text(x, 114, escape(meanings[i]), size=11.5, anchor="middle"))
         if i:
-            parts.append(_arrow(columns[i - 1] + 23, 47, x - 24, 47, _BLUE))
-    last = columns[-1]
+            parts.append(_arrow(columns[i - 1] + 23, 40, x - 24, 40, _BLUE))
+            parts.append(_arrow(x - 23, 54, columns[i - 1] + 24, 54, _BLUE))
+    # The last state from the left ends at the last word, the last one from the right at the first.
+    top = 130 if meanings else 116
     parts += [
-        _path(f"M{last + 22} 47 H354 V136 H304", _BLUE),
-        _arrow(310, 136, 302, 136, _BLUE),
-        _box(60, 116, 240, 40, _BLUE),
-        _text(180, 141, "one vector, whatever the length", size=13.5, anchor="middle"),
+        _path(f"M{columns[-1] + 22:g} 40 H354 V{top + 20} H310", _BLUE),
+        _arrow(316, top + 20, 302, top + 20, _BLUE),
+        _path(f"M{columns[0] - 22:g} 54 H8 V{top + 12} H50", _BLUE),
+        _arrow(44, top + 12, 58, top + 12, _BLUE),
+        _box(60, top, 240, 40, _BLUE),
+        _text(180, top + 25, "one vector, whatever the length", size=13.5, anchor="middle"),
     ]
     columns = _columns(len(written))
-    parts.append(_path(f"M180 156 V170 M{columns[0]} 170 H{columns[-1]}", _BLUE))
+    bus, said, state, heard = top + 54, top + 84, top + 108, top + 178
+    parts.append(_path(f"M180 {top + 40} V{bus} M{columns[0]:g} {bus} H{columns[-1]:g}", _BLUE))
+    parts.append(_path(f"M60 {top + 30} H8 V{state + 17} H12", _BLUE))
+    parts.append(_arrow(8, state + 17, columns[0] - 24, state + 17, _BLUE))
     for i, (word, x) in enumerate(zip(written, columns, strict=True)):
         parts += [
-            _arrow(x, 170, x, 186, _BLUE),
-            _box(x - 22, 188, 44, 34, _ORANGE),
-            _text(x, 210, _sub("h", str(i + 1)), anchor="middle"),
-            _arrow(x, 223, x, 239, None),
-            _text(x, 255, escape(word), size=13.5, anchor="middle"),
+            _arrow(x, bus, x, said - 14, _BLUE),
+            _text(x, said, escape(word), size=13.5, anchor="middle"),
+            _arrow(x, state, x, said + 6, _ORANGE),
+            _box(x - 22, state, 44, 34, _ORANGE),
+            _text(x, state + 22, _sub("h", str(i + 1)), anchor="middle"),
+            _arrow(x, heard - 15, x, state + 36, None),
+            _text(x, heard, escape(read[i]), size=13.5, anchor="middle"),
         ]
         if i:
-            parts.append(_arrow(columns[i - 1] + 23, 205, x - 24, 205, _ORANGE))
-    parts.append(_text(8, 281, _bold("decoder"), colour=_ORANGE))
-    parts.append(_text(92, 281, "reads each word it has written", size=13.5))
+            before = columns[i - 1]
+            out, back = before + 4.2 * len(read[i]) + 3, x - 4.2 * len(read[i]) - 3
+            line = f"M{out:g} {said - 5} H{(before + x) / 2:g} V{heard - 5} H{back:g}"
+            parts.append(_arrow(before + 23, state + 17, x - 24, state + 17, _ORANGE))
+            parts.append(_path(line, None, width=1.2, dashed=True))
+    parts.append(_text(8, heard + 27, _bold("decoder"), colour=_ORANGE))
+    parts.append(_text(92, heard + 27, "dashed: each word is read next", size=13.5))
     alt = (
-        f"Encoder and decoder. The encoder reads {', '.join(words)}, one word a step, each state "
-        "made from the one before it and the word. All that reaches the decoder is one vector, and "
-        f"every step of the decoder gets the same one. It writes {', '.join(written)}; each word "
-        "written is read at the next step."
+        f"Encoder and decoder. The encoder reads {', '.join(words)} in both directions, so each "
+        "state is made from the word and the states on either side. All that reaches the decoder "
+        "is one vector, made of the last state of each direction: the first decoder state starts "
+        "from it, and every prediction gets the same one. The decoder reads "
+        f"{', '.join(read)} and predicts {', '.join(written)}: each word written is read at the "
+        "next step."
     )
-    return Svg("".join(parts), 360, 290, alt, max_width=440)
+    return Svg("".join(parts), 360, heard + 38, alt, max_width=440)
 
 
 def decoder_step(
@@ -95,6 +120,8 @@ def decoder_step(
     weights: ArrayLike,
     written: Sequence[str],
     next_word: str,
+    gloss: Sequence[str] | None = None,
+    note: str = "",
 ) -> Svg:
     """Draw one step of a decoder with attention: scores, weights, context, next word.
 
@@ -108,6 +135,10 @@ def decoder_step(
         What the decoder has written so far, up to five words.
     next_word : str
         What it writes now.
+    gloss : sequence of str, optional
+        What each word of the source means, up to ten letters each.
+    note : str, default ""
+        A line below the drawing, of up to fifty letters.
 
     Returns
     -------
@@ -122,13 +153,16 @@ def decoder_step(
     --------
     >>> decoder_step(["я", "сплю"], [0.0, 2.0], [0.12, 0.88], ["I"], "sleep")
     One step of a decoder with attention, after “I”. Its state h_t is scored against each state of \
-the encoder; softmax makes weights of the scores. я: score 0.0, weight 0.12. сплю: score 2.0, \
+the encoder; softmax turns the scores into weights. я: score 0.0, weight 0.12. сплю: score 2.0, \
 weight 0.88. The mean of the encoder's states under these weights is the context c_t; from c_t and \
 h_t the next word is predicted: “sleep”.
     """
     words = _words("source", source, 2, 5)
     said = " ".join(_words("written", written, 1, 5))
     (word,) = _words("next_word", [next_word], 1, 1)
+    meanings = _gloss(gloss, words)
+    if not isinstance(note, str) or len(note) > 50:
+        raise ValueError(f"note must be a line of up to fifty letters; got {note!r}")
     s, w = (np.asarray(a, dtype=np.float64) for a in (scores, weights))
     for name, a in (("scores", s), ("weights", w)):
         if a.shape != (len(words),) or not np.isfinite(a).all():
@@ -140,14 +174,16 @@ h_t the next word is predicted: “sleep”.
 
     columns = _columns(len(words), 58, 328)
     h_t, c_t = _sub("h", "t"), _sub("c", "t")
+    foot = 240 if meanings else 226  # of the bars
+    end = foot + 136
     parts = [  # the decoder's state above; it goes to the scores and, along the right, to the end
         _box(8, 8, 344, 42, _ORANGE),
         _text(18, 34, f"{_bold('state')} {h_t}"),
         _text(96, 34, f"after “{escape(said)}”", size=13.5),
-        _path("M338 50 V362 H250", _ORANGE),
-        _arrow(258, 362, 250, 362, _ORANGE),
+        _path(f"M338 50 V{end} H250", _ORANGE),
+        _arrow(258, end, 250, end, _ORANGE),
     ]
-    for y, name in ((82, "scores"), (127, "states"), (226, "weights")):
+    for y, name in ((82, "scores"), (127, "states"), (foot, "weights")):
         parts.append(_text(8, y, name, size=12.5))
     middle = (columns[0] + columns[-1]) / 2
     for i, x in enumerate(columns):
@@ -160,37 +196,48 @@ h_t the next word is predicted: “sleep”.
             _box(x - 22, 106, 44, 32, _BLUE),
             _text(x, 127, _sub("s", str(i + 1)), anchor="middle"),
             _text(x, 156, escape(words[i]), size=12.5, anchor="middle"),
-            f'<rect x="{x - 14:g}" y="{226 - height:.1f}" width="28" height="{height:.1f}" '
+            f'<rect x="{x - 14:g}" y="{foot - height:.1f}" width="28" height="{height:.1f}" '
             f'fill="{_GREEN}"/>',
-            _path(f"M{x - 20:g} 226 H{x + 20:g}", None, width=1.0),
-            _text(x, 243, f"{share:.2f}", size=13.5, anchor="middle"),
-            f'<path d="M{x:g} 250 C{x:g} 270 {middle:g} 262 {middle:g} 284" fill="none" '
-            f'stroke="{_GREEN}" stroke-width="{1.0 + 5.0 * share:.1f}" '
+            _path(f"M{x - 20:g} {foot} H{x + 20:g}", None, width=1.0),
+            _text(x, foot + 17, f"{share:.2f}", size=13.5, anchor="middle"),
+            f'<path d="M{x:g} {foot + 24} C{x:g} {foot + 44} {middle:g} {foot + 36} {middle:g} '
+            f'{foot + 58}" fill="none" stroke="{_GREEN}" stroke-width="{1.0 + 5.0 * share:.1f}" '
             f'stroke-opacity="{0.35 + 0.65 * share:.2f}"/>',
         ]
+        if meanings:
+            parts.append(_text(x, 171, escape(meanings[i]), size=11.5, anchor="middle"))
     parts += [
-        _box(8, 284, 320, 42, _GREEN),
-        _text(18, 310, f"{_bold('context')} {c_t}"),
-        _text(318, 310, "weighted mean of states", size=13.5, anchor="end"),
-        _arrow(130, 326, 130, 340, _GREEN),
-        _box(8, 342, 240, 42, None),
-        _text(18, 368, _bold("next word")),
-        _text(238, 368, f"“{escape(word)}”", anchor="end"),
+        _box(8, foot + 58, 320, 42, _GREEN),
+        _text(18, foot + 84, f"{_bold('context')} {c_t}"),
+        _text(318, foot + 84, "weighted mean of states", size=13.5, anchor="end"),
+        _arrow(130, foot + 100, 130, foot + 114, _GREEN),
+        _box(8, foot + 116, 240, 42, None),
+        _text(18, foot + 142, _bold("next word")),
+        _text(238, foot + 142, f"“{escape(word)}”", anchor="end"),
     ]
+    if note:
+        parts.append(_text(8, foot + 176, escape(note), size=12))
     rows = ". ".join(
         f"{a}: score {_signed(b)}, weight {c:.2f}" for a, b, c in zip(words, s, w, strict=True)
     )
     alt = (
         f"One step of a decoder with attention, after “{said}”. Its state h_t is scored against "
-        f"each state of the encoder; softmax makes weights of the scores. {rows}. The mean of the "
-        "encoder's states under these weights is the context c_t; from c_t and h_t the next word "
-        f"is predicted: “{word}”."
+        f"each state of the encoder; softmax turns the scores into weights. {rows}. The mean of "
+        "the encoder's states under these weights is the context c_t; from c_t and h_t the next "
+        f"word is predicted: “{word}”."
     )
-    return Svg("".join(parts), 360, 394, alt, max_width=440)
+    if note:
+        alt += f" {note[0].upper()}{note[1:]}."
+    return Svg("".join(parts), 360, foot + (186 if note else 168), alt, max_width=440)
 
 
-def alignment_heatmap(weights: ArrayLike, target: Sequence[str], source: Sequence[str]) -> Plot:
-    """Draw where a trained model looked while it wrote: a row for each word of the target.
+def alignment_heatmap(
+    weights: ArrayLike,
+    target: Sequence[str],
+    source: Sequence[str],
+    gloss: Sequence[str] | None = None,
+) -> Plot:
+    """Draw where a trained model looked as it predicted: a row for each word of the target.
 
     Parameters
     ----------
@@ -199,6 +246,8 @@ def alignment_heatmap(weights: ArrayLike, target: Sequence[str], source: Sequenc
     target : sequence of str, (n_tgt,)
     source : sequence of str, (n_src,)
         At most ten words, which is what can be read on a phone.
+    gloss : sequence of str, (n_src,), optional
+        What each word of the source means; "" where that needn't be said.
 
     Returns
     -------
@@ -224,14 +273,26 @@ def alignment_heatmap(weights: ArrayLike, target: Sequence[str], source: Sequenc
         )
     if not ((table >= 0.0) & (table <= 1.0 + 1e-6)).all():
         raise ValueError(f"weights must lie between 0 and 1; got {table.min()} to {table.max()}")
+    names = columns
+    if gloss is not None:
+        meanings = list(gloss)
+        if len(meanings) != len(columns):
+            raise ValueError(
+                f"gloss must have a meaning for each of {len(columns)} words; got {gloss!r}"
+            )
+        names = [f"{a}\n{b}" if b else a for a, b in zip(columns, meanings, strict=True)]
     # Light enough that black numbers are read on all of it, and white ones when it's inverted.
     blues = LinearSegmentedColormap.from_list("weights", ["#FFFFFF", SKY])
+    crowded = max(len(word) for name in names for word in name.split("\n")) * len(columns) > 30
     with course_style():
-        figure = Figure(figsize=(WIDTH, 1.35 + 0.36 * len(rows)), layout="constrained")
+        figure = Figure(
+            figsize=(WIDTH, (1.5 if crowded else 1.0) + 0.36 * max(len(rows), 4)),
+            layout="constrained",
+        )
         axes = figure.add_subplot()
         axes.imshow(table, cmap=blues, vmin=0.0, vmax=1.0, aspect="auto")
         for i, j in zip(*np.nonzero(table >= 0.05), strict=True):
-            axes.text(j, i, f"{table[i, j]:.2f}", ha="center", va="center", color="black", size=10)
+            axes.text(j, i, f"{table[i, j]:.2f}", ha="center", va="center", color="black", size=11)
         axes.grid(False)
         axes.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
         axes.set_yticks(np.arange(len(rows) + 1) - 0.5, minor=True)
@@ -240,11 +301,10 @@ def alignment_heatmap(weights: ArrayLike, target: Sequence[str], source: Sequenc
         axes.spines[:].set_visible(False)
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")
-        crowded = max(map(len, columns)) * len(columns) > 34
-        axes.set_xticks(range(len(columns)), columns, rotation=90 if crowded else 0)
-        axes.set_yticks(range(len(rows)), rows)
-        axes.set_xlabel("source, read by the encoder")
-        axes.set_ylabel("target, as written")
+        axes.set_xticks(range(len(columns)), names, rotation=90 if crowded else 0, size=12)
+        axes.set_yticks(range(len(rows)), rows, size=12)
+        axes.set_xlabel("source, read by the encoder", labelpad=10)
+        axes.set_ylabel("target, predicted")
     looks = []
     for word, row in zip(rows, table, strict=True):
         best = [j for j in np.argsort(-row, kind="stable") if row[j] >= 0.2] or [int(row.argmax())]
@@ -266,7 +326,8 @@ def accuracy_by_length(
     lengths : array-like, (n,)
         Lengths of the source, rising.
     accuracy : mapping from name to array-like, (n_seeds, n)
-        One or two models, each with the shares, from 0 to 1, of its runs.
+        One to three models, each with the shares, from 0 to 1, of its runs. The first is drawn in
+        orange, the second in blue, the third, a variant of the second, in dashed blue.
     longest_trained : int, optional
         Lengths beyond it were not trained: they are shaded.
 
@@ -297,35 +358,32 @@ def accuracy_by_length(
                 f"got {values!r}"
             )
         runs[name] = y
-    styles = ((_BLUE, "o"), (_ORANGE, "s"))
+    styles = ((_ORANGE, "s", "-"), (_BLUE, "o", "-"), (_BLUE, "^", "--"))
     if not 1 <= len(runs) <= len(styles):
-        raise ValueError(f"accuracy must have one or two models; got {len(runs)}")
+        raise ValueError(f"accuracy must have one to three models; got {len(runs)}")
     with course_style():
-        figure = Figure(figsize=(WIDTH, 3.7), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 3.5 + 0.2 * len(runs)), layout="constrained")
         axes = figure.add_subplot()
-        means = [y.mean(axis=0) for y in runs.values()]
-        gap = int(np.abs(means[0] - means[-1]).argmax())  # room for both names, if there are two
-        for (name, y), mean, (colour, marker) in zip(runs.items(), means, styles, strict=False):
+        for (name, y), (colour, marker, line) in zip(runs.items(), styles, strict=False):
             for run in y if len(y) > 1 else ():
-                axes.plot(x, run, color=colour, linewidth=0.9, alpha=0.55, zorder=2)
-            axes.plot(x, mean, color=colour, marker=marker, zorder=3, clip_on=False)
-            high = mean[gap] >= 0.5  # the name of a high curve stands below it, towards the left
-            axes.annotate(
-                name,
-                (x[gap], mean[gap]),
-                (0, -9) if high else (0, 9),
-                textcoords="offset points",
-                color=colour,
-                ha="right" if high else "left",
-                va="top" if high else "bottom",
-            )
+                axes.plot(x, run, line, color=colour, linewidth=0.9, alpha=0.55, zorder=2)
+            axes.plot(
+                x, y.mean(axis=0), line, color=colour, marker=marker, zorder=3, clip_on=False,
+                label=name,
+            )  # fmt: skip
+        # Curves cross and end on one another, so names beside them would collide.
+        figure.legend(
+            loc="outside upper left", frameon=False, labelcolor="linecolor", handlelength=2.6
+        )
         if longest_trained is not None and x[-1] > longest_trained:
             left, right = longest_trained + 0.5, x[-1] + 1.5
             axes.set_xlim(x[0] - 1, right)
             axes.axvspan(left, right, color="#EFEFEF", zorder=0, linewidth=0)
+            ends = np.sort([0.0, *(y.mean(axis=0)[-1] for y in runs.values()), 1.0])
+            gap = int(np.diff(ends).argmax())
             axes.annotate(
                 "longer\nthan in\ntraining",
-                ((left + right) / 2, (means[0][-1] + means[-1][-1]) / 2),
+                ((left + right) / 2, (ends[gap] + ends[gap + 1]) / 2),
                 color=MUTED,
                 ha="center",
                 va="center",
@@ -345,14 +403,19 @@ def accuracy_by_length(
     return Plot(figure, alt)
 
 
-def _words(name: str, words: Sequence[str], least: int, most: int) -> list[str]:
+def _words(name: str, words: Sequence[str], least: int, most: int, longest: int = 10) -> list[str]:
     """Return words as a list, or raise if there is no room for them."""
     found = [words] if isinstance(words, str) else list(words)
-    if not least <= len(found) <= most or not all(0 < len(word) <= 10 for word in found):
+    if not least <= len(found) <= most or not all(0 < len(word) <= longest for word in found):
         raise ValueError(
-            f"{name} must be {least} to {most} words of one to ten letters; got {words!r}"
+            f"{name} must be {least} to {most} words of 1 to {longest} letters; got {words!r}"
         )
     return found
+
+
+def _gloss(gloss: Sequence[str] | None, words: Sequence[str]) -> list[str]:
+    """Return a meaning for each word, or none at all."""
+    return [] if gloss is None else _words("gloss", gloss, len(words), len(words))
 
 
 def _columns(n: int, left: float = 8, right: float = 352) -> list[float]:

@@ -14,6 +14,7 @@ from tests.figures import drawn
 
 SVG = "{http://www.w3.org/2000/svg}"
 SOURCE = ["Я", "видел", "кота", "на", "коврике"]
+GLOSS = ["i", "saw", "cat", "on", "mat"]
 SCORES = np.array([0.1, 0.9, 3.2, -0.4, 0.6])
 LENGTHS = np.arange(2, 19, 2)
 HOLDS = np.clip(1 - 0.07 * (LENGTHS - 13).clip(0) - 0.01 * np.arange(3)[:, None], 0, 1)
@@ -29,7 +30,9 @@ def wide_table(peak: float) -> Plot:
 
 PLOTS: dict[str, Callable[[], Plot]] = {
     "accuracy": lambda: figures.accuracy_by_length(
-        LENGTHS, {"with attention": HOLDS, "without": FALLS}, 16
+        LENGTHS,
+        {"with attention": HOLDS, "without": FALLS, "without, longer": FALLS[:1] ** 0.3},
+        16,
     ),
     "accuracy, perfect and none": lambda: figures.accuracy_by_length(
         LENGTHS, {"with attention": np.ones((3, 9)), "without": np.zeros((3, 9))}, 16
@@ -37,6 +40,12 @@ PLOTS: dict[str, Callable[[], Plot]] = {
     "accuracy, one model": lambda: figures.accuracy_by_length([1, 2], {"one": [[0.4, 0.2]]}),
     "alignment, sharp": lambda: wide_table(5.0),
     "alignment, flat": lambda: wide_table(0.1),
+    "alignment, with a gloss": lambda: figures.alignment_heatmap(
+        np.full((2, 9), 1 / 9),
+        ["the", "boy"],
+        EIGHT,
+        ["yesterday", "old", "woman", "saw", "big", "cat", "on", "mat", ""],
+    ),
     "alignment, two words": lambda: figures.alignment_heatmap(
         [[0.9, 0.1], [0.3, 0.7]], ["I", "sleep"], ["я", "сплю"]
     ),
@@ -50,7 +59,13 @@ def step() -> Svg:
 SVGS: dict[str, Callable[[], Svg]] = {
     "bottleneck": lambda: figures.bottleneck_diagram(SOURCE, ["I", "saw", "a", "cat"]),
     "bottleneck, short": lambda: figures.bottleneck_diagram(["я", "сплю"], ["I"]),
+    "bottleneck, with a gloss": lambda: figures.bottleneck_diagram(
+        SOURCE, ["slowly"] * 4, ["w" * 6] * 5
+    ),
     "decoder step": step,
+    "decoder step, with a gloss": lambda: figures.decoder_step(
+        SOURCE, SCORES, softmax(SCORES), ["I", "saw", "a"], "cat", GLOSS, "the scores are made up"
+    ),
     "decoder step, short": lambda: figures.decoder_step(
         ["я", "сплю"], [0.0, 0.0], [0.5, 0.5], ["I"], "sleep"
     ),
@@ -123,9 +138,25 @@ def test_the_bottleneck_has_a_state_for_each_word_and_one_vector() -> None:
     assert [t for t in said if re.fullmatch(r"s\d", t)] == ["s1", "s2", "s3", "s4", "s5"]
     assert [t for t in said if re.fullmatch(r"h\d", t)] == ["h1", "h2", "h3", "h4", "h5"]
     assert said.count("one vector, whatever the length") == 1
-    assert [t for t in said if t in {"I", "saw", "a", "cat", "<eos>"}] == [
-        "I", "saw", "a", "cat", "<eos>",
-    ]  # fmt: skip
+    assert [t for t in said if t in {"<bos>", "I", "saw", "a", "cat", "<eos>"}] == [
+        "I", "<bos>", "saw", "I", "a", "saw", "cat", "a", "<eos>", "cat",
+    ]  # fmt: skip  # above each state what it predicts, below it what it reads
+    assert (
+        "reads <bos>, I, saw, a, cat and predicts I, saw, a, cat, <eos>" in SVGS["bottleneck"]().alt
+    )
+
+
+def test_what_the_words_mean_and_what_is_made_up_is_written_below_them() -> None:
+    svg = SVGS["decoder step, with a gloss"]()
+    places = {text: (x, y) for text, x, y, *_ in texts(svg)}
+    for word, meaning in zip(SOURCE, GLOSS, strict=True):
+        (x, y), (x_below, y_below) = places[word], places[meaning]
+        assert x == x_below
+        assert 0 < y_below - y < 20
+    assert "the scores are made up" in places
+    assert svg.alt.endswith("The scores are made up.")
+    plot = PLOTS["alignment, with a gloss"]()
+    assert "женщина\nwoman" in [text for text, *_ in drawn.words(plot.figure)]
 
 
 def test_words_are_escaped() -> None:
@@ -150,7 +181,7 @@ def test_the_accuracy_plot_has_every_run_and_the_mean() -> None:
     for runs in (HOLDS, FALLS):
         for row in [*runs, runs.mean(axis=0)]:
             assert any(np.array_equal(row, line) for line in drawn_lines)
-    assert len(drawn_lines) == 8
+    assert len(drawn_lines) == 9  # the third model has one run
     assert f"16: {HOLDS[:, 7].mean():.2f}" in plot.alt
     assert f"10: {FALLS[:, 4].mean():.2f}" in plot.alt
 
@@ -189,7 +220,17 @@ def test_a_figure_of_what_does_not_fit_says_what_is_wrong() -> None:
         (lambda: figures.accuracy_by_length([2, 2], {"a": [[1, 1]]}), "lengths must be at least"),
         (lambda: figures.accuracy_by_length([1, 2], {"a": [1, 1]}), r"accuracy\['a'\] must be"),
         (lambda: figures.accuracy_by_length([1, 2], {"a": [[1, 2]]}), r"accuracy\['a'\] must be"),
-        (lambda: figures.accuracy_by_length([1, 2], {}), "accuracy must have one or two"),
+        (lambda: figures.accuracy_by_length([1, 2], {}), "accuracy must have one to three"),
+        (lambda: figures.bottleneck_diagram(two, two, ["c"]), "gloss must be 2 to 2 words"),
+        (lambda: figures.bottleneck_diagram(two, ["seven77"]), "target must be 1 to 4 words of 1"),
+        (
+            lambda: figures.decoder_step(two, [0, 1], [0, 1], two, "c", note="long " * 11),
+            "note must be a line",
+        ),
+        (
+            lambda: figures.alignment_heatmap([[1.0]], ["a"], ["b"], []),
+            "gloss must have a meaning for each of 1",
+        ),
     ):
         with pytest.raises(ValueError, match=f"^{said}"):
             call()

@@ -72,9 +72,11 @@ def test_numbers_in_the_text_are_those_that_come_out() -> None:
     solved = answers("01")
     assert rf"$\tanh 1 - \tanh(-1) = {2 * tanh(1):.3f}$" in text
     assert rf"$\tanh 3 - \tanh 1 = {tanh(3) - tanh(1):.3f}$" in text
-    assert rf"$\tanh(1 + ½) = {tanh(1.5):.3f}$" in text
-    assert rf"$½ \cdot {tanh(1.5):.3f} + ½ \cdot 1 = {(tanh(1.5) + 1) / 2:.3f}$" in text
+    assert rf"$\tanh(1 + \tfrac12) = {tanh(1.5):.3f}$" in text
+    assert (
+        rf"$\tfrac12 \cdot {tanh(1.5):.3f} + \tfrac12 \cdot 1 = {(tanh(1.5) + 1) / 2:.3f}$" in text
+    )
     assert rf"$\tanh 1 = {tanh(1):.3f}$" in text
-    assert rf"$½ \cdot {tanh(1):.3f} + ½ \cdot 0 = {tanh(1) / 2:.3f}$" in text
+    assert rf"$\tfrac12 \cdot {tanh(1):.3f} + \tfrac12 \cdot 0 = {tanh(1) / 2:.3f}$" in text
     given = EXERCISES["01.alignment_error"].cases[0].build()
     assert rf"$1 - \frac{{3 + 3}}{{4 + 3}} = {solved.alignment_error(**given):.3f}$" in text

@@ -3604,7 +3604,7 @@ _BUG_ENCODER = Exercise(
     ],
     points=4,
     minutes=25,
-    difficulty=3,
+    difficulty=2,
 )
 
 
