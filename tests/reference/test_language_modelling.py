@@ -180,3 +180,13 @@ def test_inputs_are_left_as_they_were() -> None:
     sample(logits, u, 0.5)
     for was, x in zip(before, (logits, targets, u, p), strict=True):
         assert (was == x).all()
+
+
+def test_the_chain_rule_in_half_precision_is_rounded_once() -> None:
+    rng = np.random.default_rng(0)
+    p = softmax(rng.standard_normal((400, 4, 9))).astype(np.float16)
+    tokens = rng.integers(9, size=(400, 4))
+    half = chain_log_probability(p, tokens)
+    assert half.dtype == np.float16
+    single = chain_log_probability(p.astype(np.float32), tokens)
+    assert (half == single.astype(np.float16)).all()
