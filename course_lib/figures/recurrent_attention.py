@@ -392,7 +392,7 @@ def accuracy_by_length(
         axes.set_xticks(x, [f"{v:g}" for v in x])
         axes.set_ylim(-0.03, 1.06)
         axes.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25", "50", "75", "100"])
-        axes.set_xlabel("length of the source, tokens")
+        axes.set_xlabel("length of the string, digits")
         axes.set_ylabel("exact match, %")
     said = ". ".join(
         f"{name}, {f'mean of {len(y)} runs' if len(y) > 1 else '1 run'}: "
