@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib import training
+from course_lib.progress_bar import progress_bar
 from course_lib.training import History, train
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -633,3 +634,11 @@ def test_in_a_notebook_that_is_stored_the_bar_leaves_no_trace(
     notebook = executed(monkeypatch, TQDM_DISABLE="1")
     (after,) = notebook.cells[0].outputs
     assert after.text == "after\n"
+
+
+def test_a_bar_goes_on_where_an_earlier_run_stopped() -> None:
+    with progress_bar(10, 4, shown=False) as bar:
+        assert (bar.n, bar.total) == (4, 10)
+    for total, done, name in ((-1, 0, "total"), (2.5, 0, "total"), (3, None, "done")):
+        with pytest.raises(ValueError, match=f"^{name} must be a whole number of at least 0; got"):
+            progress_bar(total, done)  # type: ignore[arg-type]
