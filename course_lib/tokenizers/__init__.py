@@ -1,0 +1,1 @@
+"""Text to ids and back: BPE, byte-level BPE, WordPiece and Unigram, in pure Python."""
