@@ -21,6 +21,7 @@ from course_lib.validation import check_several, check_text, whole_number
 
 __all__ = [
     "ENCODER_JSON_SHA256",
+    "END_OF_TEXT",
     "GPT2_PATTERN",
     "VOCAB_BPE_SHA256",
     "ByteLevelBPE",
@@ -31,6 +32,8 @@ __all__ = [
 # The pattern of Radford et al. (2019): endings after an apostrophe; letters, digits or other signs,
 # each with at most one space before; white space, without its last character where a word follows.
 GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+END_OF_TEXT = "<|endoftext|>"  # GPT-2's one special token
 
 # What OpenAI published as GPT-2's tokenizer.
 VOCAB_BPE_SHA256 = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
@@ -345,20 +348,26 @@ class ByteLevelBPE:
         (Path(folder) / "encoder.json").write_bytes(ids.encode())
 
     @classmethod
-    def from_gpt2(cls, vocab_bpe: str | Path, encoder_json: str | Path) -> ByteLevelBPE:
+    def from_gpt2(
+        cls,
+        vocab_bpe: str | Path,
+        encoder_json: str | Path,
+        special_tokens: Iterable[str] = (END_OF_TEXT,),
+    ) -> ByteLevelBPE:
         """Read a tokenizer in the two files of GPT-2.
-
-        What is in ``encoder.json`` and is neither a byte nor made by a merge is a special token.
 
         Parameters
         ----------
         vocab_bpe, encoder_json : str or Path
+        special_tokens : iterable of str, default ("<|endoftext|>",)
+            The files don't say which of the tokens in ``encoder.json`` are special.
 
         Raises
         ------
         ValueError
-            If a file isn't of its format, or what it says doesn't fit together.
+            If a file isn't of its format, or what they say doesn't fit together.
         """
+        check_several("special_tokens", special_tokens, "a sequence of strings")
         lines = _text(vocab_bpe).split("\n")
         if lines[0].startswith("#version"):
             lines = lines[1:]
@@ -366,8 +375,7 @@ class ByteLevelBPE:
             lines.pop()
         merges = _read_merges(str(vocab_bpe), lines)
         written = _object(str(encoder_json), _json(encoder_json))
-        made = {_written(a + b) for a, b in merges} | set(_BYTE)
-        return cls._from_written(merges, written, [t for t in written if t not in made])
+        return cls._from_written(merges, written, list(special_tokens))
 
     def save_json(self, path: str | Path) -> None:
         """Write the one file that ``tokenizers.Tokenizer.from_file`` reads.
@@ -447,10 +455,9 @@ class ByteLevelBPE:
         cls, merges: list[tuple[bytes, bytes]], written: dict[str, Any], specials: list[str]
     ) -> ByteLevelBPE:
         """Build a tokenizer from ids of tokens that are written as the files do."""
-        vocab: dict[bytes | str, int] = {token: written[token] for token in specials}
+        vocab: dict[bytes | str, int] = {}
         for token, i in written.items():
-            if token not in vocab:
-                vocab[_read(f"vocab entry {token!r}", token)] = i
+            vocab[token if token in specials else _read("vocab", token)] = i
         return cls(merges, specials, vocab=vocab)
 
     def _written_vocab(self) -> dict[str, int]:

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from course_lib.tokenizers.byte_level import (
     ENCODER_JSON_SHA256,
+    END_OF_TEXT,
     GPT2_PATTERN,
     VOCAB_BPE_SHA256,
     ByteLevelBPE,
@@ -19,7 +20,7 @@ from course_lib.tokenizers.byte_level import (
     verified,
 )
 
-END = "<|endoftext|>"
+END = END_OF_TEXT
 
 
 @cache
