@@ -140,7 +140,8 @@ class Unigram:
     """Text to ids and back with pieces and their log-probabilities, as SentencePiece does it.
 
     A space is written as a visible `marker` that begins the next word, and the text's first word
-    has one too: "a bug" is ▁a ▁bug. No piece reaches over a marker.
+    has one too, unless it has a space before it already: "a bug" is ▁a ▁bug, and " a bug" too. No
+    piece reaches over a marker. So texts come back but for one leading space, and the unknown.
 
     A character that no piece spells costs 10 more than the worst piece, and a run of such
     characters is one unknown token: so do SentencePiece and the `tokenizers` library.

@@ -87,9 +87,10 @@ def basic_split(text: str, lower_case: bool = True) -> list[str]:
 
     Notes
     -----
-    What a character *is* says Python's own Unicode table. The `tokenizers` library has a table of
-    2015 for punctuation and marks, so that a few hundred characters that came later, or were
-    reclassified, are split otherwise there.
+    What a character *is* says Python's own Unicode table. The `tokenizers` library knows
+    punctuation and marks from a table of about 2015, and a few hundred characters that came later,
+    or were reclassified, are split otherwise there; so are the 256 Chinese characters from U+2B820
+    on, which BERT's code sets apart and `tokenizers` doesn't.
 
     References
     ----------
