@@ -103,6 +103,13 @@ def test_data_needs_numpy_alone() -> None:
         assert inside(names) <= allowed, relative(path)
 
 
+def test_tokenizers_need_numpy_and_regex_alone() -> None:
+    for path in files("tokenizers"):
+        names = imports(path, everywhere=True)
+        assert outside(names) <= {"numpy", "regex"}, relative(path)
+        assert not any(n.startswith(("course_lib.grading", "course_lib.figures")) for n in names)
+
+
 def test_figures_do_not_import_torch() -> None:
     for path in files("figures"):
         assert outside(imports(path, everywhere=True)) <= {"numpy", "matplotlib"}, relative(path)
@@ -119,7 +126,7 @@ def test_the_grader_imports_torch_only_where_a_function_needs_it() -> None:
 def test_a_module_needs_only_what_the_wheel_asks_for_and_never_the_tools(path: Path) -> None:
     names = outside(imports(path, everywhere=True))
     # IPython is there wherever a notebook runs; the library must not need it at import.
-    assert names <= {"numpy", "matplotlib", "torch", "tqdm", "IPython"}
+    assert names <= {"numpy", "matplotlib", "torch", "tqdm", "regex", "IPython"}
     assert "IPython" not in outside(imports(path, everywhere=False))
 
 

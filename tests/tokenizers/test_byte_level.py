@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -243,6 +245,20 @@ def test_the_characters_of_bytes_are_distinct_and_none_is_a_space() -> None:
     assert sorted(table) == list(range(256))
     assert len(set(table.values())) == 256
     assert all(c.isprintable() and not c.isspace() for c in table.values())
+
+
+def test_the_package_is_imported_without_regex_and_byte_level_says_what_is_missing() -> None:
+    program = """
+import sys
+sys.modules["regex"] = None  # importing it raises, as where it isn't installed
+import course_lib.tokenizers
+try:
+    import course_lib.tokenizers.byte_level
+except ImportError as error:
+    print(error.name)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("regex\n", "")
 
 
 # Bad input
