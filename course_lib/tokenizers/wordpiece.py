@@ -39,14 +39,12 @@ class _Rule(dict[int, str]):
 
 
 def _clean(c: str) -> str:
-    """Drop what can't be seen, make every space a plain one, put spaces around Chinese."""
-    if c in "\t\n\r":
-        return " "
+    """Drop what can't be seen, but for spaces, and put spaces around Chinese."""
+    if c in "\t\n\r":  # control characters, as Unicode sees it
+        return c
     # Cn, characters that Unicode hasn't assigned (yet), stay: they make a word unknown.
     if c == "\ufffd" or unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs"):
         return ""
-    if c.isspace():
-        return " "
     return f" {c} " if any(first <= ord(c) <= last for first, last in CHINESE) else c
 
 
@@ -66,8 +64,8 @@ _CLEAN, _WITHOUT_MARKS, _APART = _Rule(_clean), _Rule(_without_mark), _Rule(_apa
 def basic_split(text: str, lower_case: bool = True) -> list[str]:
     """Split a text into words and punctuation marks as BERT does before it looks for pieces.
 
-    Control and formatting characters are dropped (a zero-width joiner too), every kind of space
-    becomes a plain one, and each Chinese character and each punctuation mark stands alone.
+    Control and formatting characters are dropped (a zero-width joiner too), words end at every kind
+    of space, and each Chinese character and each punctuation mark stands alone.
 
     Parameters
     ----------

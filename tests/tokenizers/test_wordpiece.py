@@ -231,6 +231,7 @@ def test_an_unknown_word_leaves_its_neighbours_alone() -> None:
         ("日本語とカナ", ["日", "本", "語", "とカナ"]),
         ("a\u200db\x00c\ufffdd\x0be", ["abcde"]),
         ("👩‍👧", ["👩👧"]),
+        ("a\ud800b", ["ab"]),  # half of a pair, which `tokenizers` can't even take
     ],
 )
 def test_a_text_is_split_at_spaces_punctuation_and_chinese(text: str, words: list[str]) -> None:
