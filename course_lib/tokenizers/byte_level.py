@@ -56,7 +56,7 @@ _PLAIN_MODEL = {
 _PLAIN_TOKEN = {"single_word": False, "lstrip": False, "rstrip": False}
 _CACHE_BYTES = 2**24
 _STREAM_CACHE_BYTES = 250_000
-_BLOCK = 2**13  # characters that a stream gathers before it encodes
+_BLOCK = 2**12  # characters that a stream gathers before it encodes
 _LONG = 64  # bytes from which on a heap is faster than looking at every pair again
 
 
@@ -157,6 +157,11 @@ class ByteLevelBPE:
         twice; if a special token is empty, there twice, no Unicode, or written as a token is; if
         `vocab` lacks a token, has one that nothing makes, or its ids aren't 0, 1, …,
         ``len(vocab) - 1``.
+
+    Notes
+    -----
+    Which characters are letters, digits and white space, Unicode says, and `regex` has its tables.
+    A character that was assigned after the tables of another library may be split otherwise there.
 
     References
     ----------
@@ -481,7 +486,7 @@ class ByteLevelBPE:
         else:
             allowed = list(allowed_special)
         for token in allowed:
-            if token not in self.special_tokens:
+            if not isinstance(token, str) or token not in self.special_tokens:
                 raise ValueError(
                     f"allowed_special must name tokens of {list(self.special_tokens)}; "
                     f"got {token!r}"

@@ -176,6 +176,7 @@ TEXT = st.text(st.sampled_from("'srelv  \n\tab1!<>|é😀"), max_size=80)
 @settings(max_examples=500)
 @example([], "a'r<|a|>e  b", [2, 3, 5, 10], 1)
 @example([], "a'l l  'l", [3], 1)
+@example([], "<|a|><|b|>", [9], 9)
 def test_a_stream_gives_the_ids_of_the_whole_however_it_is_cut(
     merges: list[Any], text: str, cuts: list[int], block: int
 ) -> None:
@@ -365,7 +366,7 @@ def test_arguments_of_a_stream_are_refused_before_it_is_read() -> None:
     assert "allowed_special" in error_of(lambda: tokenizer.encode_iterable([], ["<e>"]))
 
 
-@pytest.mark.parametrize("allowed", ["<s>", "none", None, 3, ["<e>"], [""]])
+@pytest.mark.parametrize("allowed", ["<s>", "none", None, 3, ["<e>"], [""], [["<s>"]]])
 def test_allowed_special_tokens_that_are_none_are_refused(allowed: Any) -> None:
     message = error_of(lambda: ByteLevelBPE([], ["<s>"]).encode("a", allowed))
     assert message.startswith("allowed_special must")
