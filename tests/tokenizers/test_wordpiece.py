@@ -161,7 +161,11 @@ def test_any_vocabulary_gives_the_pieces_of_the_tokenizers_library(
     mine = WordPiece(vocab, unknown="?", prefix=prefix, max_chars=max_chars)
     text = " ".join(words)
     assert mine.pieces(text) == peer.encode(text).tokens
-    assert mine.encode(text) == peer.encode(text).ids
+    ids = peer.encode(text).ids
+    assert mine.encode(text) == ids
+    peer.decoder = Decoder(prefix=prefix, cleanup=False)
+    for order in (ids, ids[::-1]):
+        assert mine.decode(order) == peer.decode(order)
 
 
 @given(st.sets(st.text("ab", min_size=1, max_size=3)), st.text("ab", max_size=8))
