@@ -279,22 +279,24 @@ class _Corpus:
 
         for w in self.where.pop(pair):
             symbols, n = self.words[w], self.frequencies[w]
+            kept: list[Any] = []
             i, last = 0, len(symbols) - 1
-            while i < last:
-                if symbols[i] != left or symbols[i + 1] != right:
+            while i <= last:
+                if symbols[i] != left or i == last or symbols[i + 1] != right:
+                    kept.append(symbols[i])
                     i += 1
                     continue
-                symbols[i : i + 2] = [merged]
-                last -= 1
-                if i > 0:
-                    before = symbols[i - 1]
+                if kept:
+                    before = kept[-1]
                     change[before, left] = change.get((before, left), 0) - n
                     grow((before, merged), n, w)
-                if i < last:
-                    after = symbols[i + 1]
+                kept.append(merged)
+                i += 2
+                if i <= last:
+                    after = symbols[i]
                     change[right, after] = change.get((right, after), 0) - n
                     grow((merged, after), n, w)
-                i += 1
+            self.words[w] = kept
         del self.counts[pair]
         change.pop(pair, None)  # an overlapping pair takes away from itself
         for other, n in change.items():
@@ -424,7 +426,7 @@ def _cut_words(words: Mapping[Any, int]) -> list[tuple[tuple[Any, ...], int]]:
         check_at_least(f"words[{word!r}]", n, 1)
         if symbols:
             kinds.add(type(symbols[0]))
-        cut.append((symbols, n))
+        cut.append((symbols, int(n)))  # numpy's whole numbers may overflow
     if len(kinds) > 1:
         raise ValueError("words must hold strings alone or bytes alone; got both")
     return cut

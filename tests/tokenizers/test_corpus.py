@@ -129,6 +129,10 @@ def test_groups_in_a_pattern_change_nothing() -> None:
     assert count_pretokens("ab 12", r"(\p{L})\p{L}*|.") == {b"ab": 1, b" ": 1, b"1": 1, b"2": 1}
 
 
+def test_empty_matches_are_no_pretokens() -> None:
+    assert count_pretokens("ab 1 c", r"\p{L}*") == {b"ab": 1, b"c": 1}
+
+
 def test_memory_does_not_grow_with_the_file(file: Path) -> None:
     peaks = []
     line = python_docs()[:20_000] + "\n"
