@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from course_lib.tokenizers import bpe
 from course_lib.tokenizers.bpe import Ties, count_pairs, merge_pair, train, train_naive
+from tests.house.layout import ROOT
 
 WORKED = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
 TRAINERS = [train_naive, train]
@@ -287,3 +290,16 @@ def test_training_that_makes_no_sense_is_refused(
 def test_a_merge_that_makes_no_sense_is_refused(symbols: Any, pair: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         merge_pair(symbols, pair)
+
+
+def test_the_trainers_need_no_package() -> None:
+    program = """
+import sys
+for name in ("numpy", "regex", "torch", "tqdm"):
+    sys.modules[name] = None  # importing it raises, as where it isn't installed
+import course_lib.tokenizers
+from course_lib.tokenizers.bpe import train
+assert train({"ab": 1}, 1) == [("a", "b")]
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
