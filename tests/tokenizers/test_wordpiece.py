@@ -277,6 +277,12 @@ def test_a_piece_from_inside_a_word_keeps_its_prefix_where_nothing_stands_before
     assert w.decode([]) == ""
 
 
+def test_any_prefix_will_do() -> None:
+    w = WordPiece(["[UNK]", "b", "@@ug", "##s"], prefix="@@")
+    assert w.encode("bug bugs") == [1, 2, 0]
+    assert w.decode([1, 2, 1, 3]) == "bug b ##s"
+
+
 def test_plain_words_come_back() -> None:
     sentence = "tokenization of unbelievably long words works"
     assert ours().decode(ours().encode(sentence)) == sentence
