@@ -8,7 +8,7 @@ Everything here works on arrays and tensors alike and imports neither numpy nor 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral, Real
 from operator import index
 from types import FrameType
@@ -458,7 +458,7 @@ def check_dropout(dropout: Any) -> None:
 
 def check_windows(ids: Any, context: int, vocab_size: int) -> None:
     """Raise unless every row holds `context` ids of the vocabulary. Looks at values."""
-    check_whole("ids", ids, "(b, context)")
+    check_embedded("ids", ids, "(b, context)")
     if len(ids.shape) != 2 or ids.shape[1] != context:
         raise ValueError(f"ids must have the shape (b, {context}); got {describe(ids)}")
     check_ids("ids", ids, vocab_size)
@@ -556,3 +556,92 @@ def whole_number(x: Any) -> int | None:
         return index(x)
     except TypeError:
         return None
+
+
+def check_embedded(name: str, ids: Any, axes: str) -> None:
+    """Raise unless `ids` has a dtype that embeddings are looked up by, 32 or 64 bits with a sign.
+
+    PyTorch takes neither eight bits nor sixteen, and as an index a uint8 tensor is a mask.
+    """
+    check_whole(name, ids, axes)
+    if dtype_name(ids) not in ("int32", "int64"):
+        raise ValueError(f"{name} must be int32 or int64 of shape {axes}; got {describe(ids)}")
+
+
+def check_id_list(name: str, ids: Any, size: int = 2**63) -> list[int]:
+    """Return a sequence of ids, a list or an array with one axis, as a list of int, or raise.
+
+    Parameters
+    ----------
+    name : str
+    ids : iterable of whole numbers
+    size : int, default 2**63
+        Every id is below it. Looks at values.
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+
+    Examples
+    --------
+    >>> check_id_list("ids", [4, 5.0], size=9)
+    Traceback (most recent call last):
+    ...
+    ValueError: ids must hold whole numbers from 0 to 8; got 5.0
+    """
+    check_several(name, ids, "a sequence of ids")
+    found = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    wanted = f"{name} must hold whole numbers from 0 to {size - 1}"
+    # One look at all types at once: most lists hold nothing but int, and may be long.
+    if not set(map(type, found)) <= {int}:
+        numbers = [whole_number(item) for item in found]
+        if None in numbers:
+            raise ValueError(f"{wanted}; got {found[numbers.index(None)]!r}")
+        found = numbers
+    if found and (min(found) < 0 or max(found) >= size):
+        raise ValueError(f"{wanted}; got {next(i for i in found if not 0 <= i < size)}")
+    return found
+
+
+def check_sequences(name: str, sequences: Any, size: int = 2**63) -> list[list[int]]:
+    """Return sequences of ids as lists of int, or raise: see `check_id_list`.
+
+    Examples
+    --------
+    >>> check_sequences("sequences", [[4], 5])
+    Traceback (most recent call last):
+    ...
+    ValueError: sequences[1] must be a sequence of ids; got 5
+    """
+    check_several(name, sequences, "sequences of ids")
+    return [check_id_list(f"{name}[{i}]", ids, size) for i, ids in enumerate(sequences)]
+
+
+def check_seed(name: str, seed: Any) -> int | list[int]:
+    """Return a seed, one whole number or several, as numpy takes it, or raise.
+
+    None is refused: numpy would draw something else every time.
+
+    Examples
+    --------
+    >>> check_seed("seed", (7, 9))
+    [7, 9]
+    >>> check_seed("seed", None)
+    Traceback (most recent call last):
+    ...
+    ValueError: seed must be a whole number of at least 0, or a sequence of such; got None
+    """
+    listed = isinstance(seed, Sequence) and not isinstance(seed, str | bytes)
+    several = listed or len(getattr(seed, "shape", ())) == 1
+    numbers = [whole_number(item) for item in (seed if several else [seed])]
+    kept = [number for number in numbers if number is not None and number >= 0]
+    if not numbers or len(kept) < len(numbers):
+        raise ValueError(
+            f"{name} must be a whole number of at least 0, or a sequence of such; got {seed!r}"
+        )
+    return kept if several else kept[0]

@@ -58,8 +58,7 @@ def additive_scores(
 
     References
     ----------
-    Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to Align and
-    Translate", 2014 (arXiv:1409.0473).
+    Bahdanau, Cho and Bengio, 2014 (arXiv:1409.0473), section 3.1 and appendix A.1.2.
 
     Examples
     --------
@@ -178,8 +177,7 @@ def attend(
 
     References
     ----------
-    Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to Align and
-    Translate", 2014 (arXiv:1409.0473).
+    Bahdanau, Cho and Bengio, 2014 (arXiv:1409.0473), section 3.1 and appendix A.1.2.
 
     Examples
     --------

@@ -8,12 +8,12 @@ the past tense, where English has one form for both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from course_lib.validation import check_at_least, check_positive_int
+from course_lib.validation import check_at_least, check_positive_int, check_seed
 
 __all__ = ["NOUNS", "VERBS", "WORDS", "Agreement", "agreement_examples"]
 
@@ -83,7 +83,7 @@ class Agreement:
         return len(self.tokens) - self.subject - 1
 
 
-def agreement_examples(n: int, *, distance: int, seed: Any) -> list[Agreement]:
+def agreement_examples(n: int, *, distance: int, seed: int | Sequence[int]) -> list[Agreement]:
     """Draw beginnings of sentences whose verb stands `distance` words behind its subject.
 
     The words between are places ("near the old dogs", "over there") and clauses ("that often saw
@@ -98,7 +98,7 @@ def agreement_examples(n: int, *, distance: int, seed: Any) -> list[Agreement]:
     distance : int
         Number of words between subject and verb, at least 0.
     seed : int or sequence of ints
-        What `numpy.random.default_rng` takes. The same seed gives the same examples.
+        The same seed gives the same examples.
 
     Returns
     -------
@@ -107,7 +107,8 @@ def agreement_examples(n: int, *, distance: int, seed: Any) -> list[Agreement]:
     Raises
     ------
     ValueError
-        If `n` isn't a whole number of at least 1, or `distance` not one of at least 0.
+        If `n` isn't a whole number of at least 1, `distance` not one of at least 0, or `seed`
+        neither such a number nor a sequence of at least one.
 
     References
     ----------
@@ -124,7 +125,7 @@ def agreement_examples(n: int, *, distance: int, seed: Any) -> list[Agreement]:
     """
     check_positive_int("n", n)
     check_at_least("distance", distance, 0)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed("seed", seed))
     return [_sentence(rng, distance) for _ in range(n)]
 
 

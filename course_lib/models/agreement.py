@@ -8,11 +8,18 @@ asks all others at once.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from course_lib.blocks.attention_scores import plain_self_attention
-from course_lib.validation import check_positive_int, describe
+from course_lib.validation import (
+    check_embedded,
+    check_ids,
+    check_positive_int,
+    describe,
+)
 
 __all__ = ["AttentionClassifier", "GruClassifier"]
 
@@ -68,9 +75,10 @@ class GruClassifier(nn.Module):
         Raises
         ------
         ValueError
-            If the shapes don't fit together, or a length isn't between 1 and n.
+            If shapes or dtypes don't fit, an id isn't in the vocabulary, or a length isn't between
+            1 and n.
         """
-        _check_batch(ids, lengths)
+        _check_batch(ids, lengths, self.embedding.num_embeddings)
         states, _ = self.gru(self.embedding(ids))  # (b, n, d)
         return self.head(_last(states, lengths))
 
@@ -145,10 +153,10 @@ class AttentionClassifier(nn.Module):
         Raises
         ------
         ValueError
-            If the shapes don't fit together, n is above `max_length`, or a length isn't between 1
-            and n.
+            If shapes or dtypes don't fit, n is above `max_length`, an id isn't in the vocabulary,
+            or a length isn't between 1 and n.
         """
-        _check_batch(ids, lengths)
+        _check_batch(ids, lengths, self.embedding.num_embeddings)
         n = ids.shape[1]
         if n > self.max_length:
             raise ValueError(f"ids must have at most {self.max_length} tokens a row; got {n}")
@@ -166,16 +174,19 @@ def _last(rows: Tensor, lengths: Tensor) -> Tensor:
     return rows[torch.arange(len(rows), device=rows.device), lengths - 1]
 
 
-def _check_batch(ids: Tensor, lengths: Tensor) -> None:
+def _check_batch(ids: Any, lengths: Any, vocab_size: int) -> None:
     """Raise unless tokens and lengths fit together."""
-    if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.is_floating_point() or 0 in ids.shape:
-        raise ValueError(f"ids must be a tensor of whole numbers, (b, n); got {describe(ids)}")
-    if not isinstance(lengths, Tensor) or lengths.shape != ids.shape[:1]:
+    check_embedded("ids", ids, "(b, n)")
+    if len(ids.shape) != 2 or 0 in ids.shape:
+        raise ValueError(f"ids must have a shape (b, n), b and n ≥ 1; got {tuple(ids.shape)}")
+    check_ids("ids", ids, vocab_size)
+    check_embedded("lengths", lengths, "(b,)")
+    if lengths.shape != ids.shape[:1]:
         raise ValueError(
             f"lengths must have one entry for each of the {len(ids)} rows of ids; "
             f"got {describe(lengths)}"
         )
-    if lengths.is_floating_point() or not bool(((lengths >= 1) & (lengths <= ids.shape[1])).all()):
+    if not bool(((lengths >= 1) & (lengths <= ids.shape[1])).all()):
         raise ValueError(
             f"lengths must be whole numbers from 1 to {ids.shape[1]}; got {lengths.tolist()}"
         )

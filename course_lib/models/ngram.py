@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from course_lib.data.vocabulary import BOS
-from course_lib.validation import check_at_least
+from course_lib.validation import (
+    check_at_least,
+    check_id_list,
+    check_number,
+    check_sequences,
+    check_several,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +48,8 @@ def windows(
     Raises
     ------
     ValueError
-        If `context` isn't a whole number of at least 0.
+        If `context` or `start` isn't a whole number of at least 0, or `sequences`
+        holds what isn't a sequence of such.
 
     Examples
     --------
@@ -53,9 +60,10 @@ def windows(
     [5, 6, 2]
     """
     check_at_least("context", context, 0)
+    check_at_least("start", start, 0)
     rows, targets = [], []
-    for sequence in sequences:
-        padded = [start] * context + [int(token) for token in sequence]
+    for sequence in check_sequences("sequences", sequences):
+        padded = [start] * context + sequence
         for t in range(context, len(padded)):
             rows.append(padded[t - context : t])
             targets.append(padded[t])
@@ -112,13 +120,15 @@ class NGram:
     ) -> None:
         check_at_least("order", order, 1)
         check_at_least("vocab_size", vocab_size, 2)
-        if smoothing not in SMOOTHINGS:
+        if not isinstance(smoothing, str) or smoothing not in SMOOTHINGS:
             raise ValueError(f"smoothing must be one of {SMOOTHINGS}; got {smoothing!r}")
-        if smoothing == "add-k" and not 0.0 <= k < np.inf:
+        check_number("k", k)
+        if smoothing == "add-k" and k < 0.0:
             raise ValueError(f"k must be at least 0 to be added to counts; got {k!r}")
         if smoothing != "add-k" and not 0.0 < k < 1.0:
             raise ValueError(f"k must be between 0 and 1 to be taken from counts; got {k!r}")
-        self.order, self.vocab_size, self.smoothing, self.k = order, vocab_size, smoothing, k
+        self.order, self.vocab_size = int(order), int(vocab_size)
+        self.smoothing, self.k = smoothing, float(k)
         self._tables: dict[tuple[int, ...], tuple[NDArray, NDArray]] = {}
 
     def fit(self, sequences: Iterable[Ids] | Ids) -> NGram:
@@ -136,14 +146,17 @@ class NGram:
         Raises
         ------
         ValueError
-            If there is no token, or one that isn't below `vocab_size`.
+            If there is no token, or one that isn't a whole number from 0 to `vocab_size` − 1.
         """
+        check_several("sequences", sequences, "sequences of ids, or one sequence of ids")
         several: list[Any] = list(sequences)
-        if several and np.ndim(several[0]) == 0:
-            several = [several]
-        contexts, targets = windows(several, self.order - 1)
-        self._check_ids("sequences", targets)
-        counts = count(contexts, targets)
+        if several and _is_single(several[0]):
+            ids = [check_id_list("sequences", several, self.vocab_size)]
+        else:
+            ids = check_sequences("sequences", several, self.vocab_size)
+        if not any(ids):
+            raise ValueError("sequences must hold at least one token; got none")
+        counts = count(*windows(ids, self.order - 1))
         if self.smoothing == "kneser-ney":
             counts = continuation_counts(counts, self.order)
         self._tables = {
@@ -168,12 +181,15 @@ class NGram:
         Raises
         ------
         ValueError
-            If the model hasn't been fitted.
+            If the model hasn't been fitted, or `context` isn't a sequence of whole numbers from 0
+            to `vocab_size` − 1.
         """
-        if not self._tables:
-            raise ValueError("the model must be fitted before it is asked; call fit first")
-        seen = [BOS] * (self.order - 1) + [int(x) for x in context]
-        seen = seen[len(seen) - self.order + 1 :]
+        self._check_fitted()
+        seen = [BOS] * (self.order - 1) + check_id_list("context", context, self.vocab_size)
+        return self._probabilities(seen[len(seen) - self.order + 1 :])
+
+    def _probabilities(self, seen: list[int]) -> NDArray[np.float64]:
+        """Return p(· | the last `order` − 1 tokens)."""
         if self.smoothing == "add-k":
             return self._add_k(tuple(seen))
         p = np.full(self.vocab_size, 1.0 / self.vocab_size)
@@ -210,12 +226,17 @@ class NGram:
         Raises
         ------
         ValueError
-            If there is no token, one that isn't below `vocab_size`, or the model isn't fitted.
+            If there is no token, one that isn't a whole number from 0 to `vocab_size` − 1, or the
+            model hasn't been fitted.
         """
-        contexts, targets = windows([list(ids)], self.order - 1)
-        self._check_ids("ids", targets)
-        rows = [self.log_probabilities(c)[t] for c, t in zip(contexts, targets, strict=True)]
-        return np.array(rows)
+        self._check_fitted()
+        tokens = check_id_list("ids", ids, self.vocab_size)
+        if not tokens:
+            raise ValueError("ids must hold at least one token; got none")
+        contexts, _ = windows([tokens], self.order - 1)
+        pairs = zip(contexts.tolist(), tokens, strict=True)
+        with np.errstate(divide="ignore"):
+            return np.log([self._probabilities(context)[token] for context, token in pairs])
 
     def n_parameters(self) -> int:
         """Return how many counts the model has stored."""
@@ -230,14 +251,14 @@ class NGram:
         uniform = np.full(self.vocab_size, 1.0 / self.vocab_size)
         return counts / counts.sum() if counts.any() else uniform
 
-    def _check_ids(self, name: str, ids: NDArray) -> None:
-        if not len(ids):
-            raise ValueError(f"{name} must hold at least one token")
-        if ids.min() < 0 or ids.max() >= self.vocab_size:
-            raise ValueError(
-                f"{name} must hold ids from 0 to {self.vocab_size - 1}; "
-                f"got {ids.min()} to {ids.max()}"
-            )
+    def _check_fitted(self) -> None:
+        if not self._tables:
+            raise ValueError("the model must be fitted before it is asked; call fit first")
+
+
+def _is_single(x: Any) -> bool:
+    """Tell one id, or what stands in the place of one, from a sequence."""
+    return not isinstance(x, Iterable) or getattr(x, "shape", None) == ()
 
 
 def count(contexts: NDArray, targets: NDArray) -> dict[tuple[int, ...], Counter]:

@@ -1,10 +1,8 @@
 """A recurrent encoder and a recurrent decoder, with attention between them or without.
 
-The model of Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to Align and
-Translate", 2014 (arXiv:1409.0473), in the order of Luong, Pham and Manning, "Effective Approaches
-to Attention-based Neural Machine Translation", 2015 (arXiv:1508.04025), section 3.1: what a decoder
-state gets from the source enters the prediction and not the next state. So all target positions
-can ask at once while training.
+The model of Bahdanau, Cho and Bengio, 2014 (arXiv:1409.0473), in the order of Luong, Pham and
+Manning, 2015 (arXiv:1508.04025), section 3.1: what a decoder state gets from the source enters the
+prediction and not the next state. So all target positions can ask at once while training.
 """
 
 from __future__ import annotations
@@ -18,7 +16,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from course_lib.blocks.attention_scores import attend
 from course_lib.data.vocabulary import BOS, EOS, PAD
-from course_lib.validation import check_positive_int, describe
+from course_lib.validation import (
+    check_at_least,
+    check_dot_inputs,
+    check_float,
+    check_positive_int,
+    check_same_dtype,
+    describe,
+)
 
 __all__ = ["RecurrentSeq2Seq", "Source"]
 
@@ -57,7 +62,7 @@ class RecurrentSeq2Seq(nn.Module):
     Parameters
     ----------
     src_vocab_size, tgt_vocab_size : int
-        Numbers of tokens. Ids 0, 1 and 2 are padding, <bos> and <eos>.
+        Numbers of tokens. Ids 0, 1 and 2 are padding, <bos> and <eos>, which a target needs.
     d_model : int
         Width of embeddings and states. Even: each direction of the encoder has half.
     attention : {None, "dot", "bilinear", "additive"}, default None
@@ -66,8 +71,8 @@ class RecurrentSeq2Seq(nn.Module):
     Raises
     ------
     ValueError
-        If a size isn't a whole number of at least 1, `d_model` is odd, or `attention` is none of
-        the four.
+        If a size isn't a whole number of at least 1 (3 for `tgt_vocab_size`), `d_model` is odd, or
+        `attention` is none of the four.
 
     References
     ----------
@@ -91,7 +96,7 @@ class RecurrentSeq2Seq(nn.Module):
     ) -> None:
         super().__init__()
         check_positive_int("src_vocab_size", src_vocab_size)
-        check_positive_int("tgt_vocab_size", tgt_vocab_size)
+        check_at_least("tgt_vocab_size", tgt_vocab_size, EOS + 1)
         check_positive_int("d_model", d_model)
         if d_model % 2:
             raise ValueError(f"d_model must be even, half for each direction; got {d_model}")
@@ -139,10 +144,28 @@ class RecurrentSeq2Seq(nn.Module):
         states, _ = pad_packed_sequence(packed_states, True, total_length=src.shape[1])
         positions = torch.arange(src.shape[1], device=src.device)
         mask = positions < src_lengths.to(src.device)[:, None, None]  # (b, 1, n_src)
-        return Source(states, self.keys(states), mask, torch.cat((last[0], last[1]), dim=-1))
+        return Source(states, self._keys(states), mask, torch.cat((last[0], last[1]), dim=-1))
 
     def keys(self, states: Tensor) -> Tensor:
-        """Return the part of the scores that encoder states give alone: (b, n_src, d_model)."""
+        """Return the part of the scores that encoder states give alone.
+
+        Parameters
+        ----------
+        states : float tensor, (b, n_src, d_model)
+
+        Returns
+        -------
+        float tensor, (b, n_src, d_model)
+
+        Raises
+        ------
+        ValueError
+            If `states` has another shape or dtype.
+        """
+        self._check_rows("states", states)
+        return self._keys(states)
+
+    def _keys(self, states: Tensor) -> Tensor:
         if self.attention == "additive":
             return states @ self.w_key
         if self.attention == "bilinear":
@@ -150,7 +173,28 @@ class RecurrentSeq2Seq(nn.Module):
         return states
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Score decoder states (b, n_tgt, d_model) against `keys`: (b, n_tgt, n_src)."""
+        """Score decoder states against what `keys` has made of encoder states.
+
+        Parameters
+        ----------
+        queries : float tensor, (b, n_tgt, d_model)
+        keys : float tensor, (b, n_src, d_model)
+
+        Returns
+        -------
+        float tensor, (b, n_tgt, n_src)
+
+        Raises
+        ------
+        ValueError
+            If shapes or dtypes don't fit.
+        """
+        self._check_rows("queries", queries)
+        self._check_rows("keys", keys)
+        check_dot_inputs(queries, keys)
+        return self._scores(queries, keys)
+
+    def _scores(self, queries: Tensor, keys: Tensor) -> Tensor:
         if self.attention == "additive":
             asked = (queries @ self.w_query)[:, :, None, :]  # (b, n_tgt, 1, d_model)
             return torch.tanh(asked + keys[:, None, :, :]) @ self.v
@@ -174,19 +218,53 @@ class RecurrentSeq2Seq(nn.Module):
         state : float tensor, (1, b, d_model)
             The state after the last token.
         weights : float tensor, (b, n_tgt, n_src), or None without attention
+
+        Raises
+        ------
+        ValueError
+            If shapes or dtypes don't fit, or an id isn't in the vocabulary.
         """
+        self._check_source(source)
+        _check_ids("tgt_in", tgt_in, "(b, n_tgt)", self.tgt_embedding.num_embeddings)
+        b, d_model = source.summary.shape
+        if len(tgt_in) != b:
+            raise ValueError(f"tgt_in must have as many rows as source, {b}; got {len(tgt_in)}")
+        self._check_float("state", state, (1, b, d_model))
+        return self._decode(tgt_in, state, source)
+
+    def _decode(
+        self, tgt_in: Tensor, state: Tensor, source: Source
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         queries, state = self.decoder(self.tgt_embedding(tgt_in), state)  # H: (b, n_tgt, d_model)
         weights: Tensor | None = None
         if self.attention is None:
             context = source.summary[:, None, :].expand_as(queries)
         else:
-            scores = self.scores(queries, source.keys)  # (b, n_tgt, n_src)
+            scores = self._scores(queries, source.keys)  # (b, n_tgt, n_src)
             context, weights = attend(scores, source.states, source.mask)
         combined = torch.tanh(self.combine(torch.cat((context, queries), dim=-1)))
         return self.predict(combined), state, weights
 
     def first_state(self, source: Source) -> Tensor:
-        """Return the state in which the decoder starts: (1, b, d_model)."""
+        """Return the state in which the decoder starts.
+
+        Parameters
+        ----------
+        source : Source
+
+        Returns
+        -------
+        float tensor, (1, b, d_model)
+
+        Raises
+        ------
+        ValueError
+            If `source` isn't what `encode` gives.
+        """
+        self._check_source(source)
+        return self._first_state(source)
+
+    def _first_state(self, source: Source) -> Tensor:
         return torch.tanh(self.start(source.summary))[None]
 
     @overload
@@ -230,7 +308,7 @@ class RecurrentSeq2Seq(nn.Module):
         source = self.encode(src, src_lengths)
         if len(tgt_in) != len(src):
             raise ValueError(f"tgt_in must have as many rows as src, {len(src)}; got {len(tgt_in)}")
-        logits, _, weights = self.decode(tgt_in, self.first_state(source), source)
+        logits, _, weights = self._decode(tgt_in, self._first_state(source), source)
         return (logits, weights) if return_weights and weights is not None else logits
 
     @overload
@@ -273,13 +351,13 @@ class RecurrentSeq2Seq(nn.Module):
         self._check_return_weights(return_weights)
         check_positive_int("max_length", max_length)
         source = self.encode(src, src_lengths)
-        state = self.first_state(source)
+        state = self._first_state(source)
         token = torch.full((len(src), 1), BOS, dtype=torch.int64, device=src.device)
         ended = torch.zeros(len(src), 1, dtype=torch.bool, device=src.device)
         ids: list[Tensor] = []
         rows: list[Tensor] = []
         while len(ids) < max_length and not ended.all():
-            logits, state, weights = self.decode(token, state, source)
+            logits, state, weights = self._decode(token, state, source)
             token = logits.argmax(dim=-1).masked_fill(ended, PAD)  # (b, 1)
             ids.append(token)
             if weights is not None:
@@ -291,6 +369,42 @@ class RecurrentSeq2Seq(nn.Module):
     def _check_return_weights(self, wanted: bool) -> None:
         if wanted and self.attention is None:
             raise ValueError("return_weights must be False for a model without attention; got True")
+
+    def _check_rows(self, name: str, x: Any) -> None:
+        """Raise unless `x` holds at least one state for each member of a batch."""
+        d_model = self.start.in_features
+        check_float(name, x, f"(b, n, {d_model})")
+        if len(x.shape) != 3 or x.shape[-1] != d_model or 0 in x.shape:
+            raise ValueError(
+                f"{name} must have a shape (b, n, {d_model}), b and n ≥ 1; got {tuple(x.shape)}"
+            )
+        self._check_dtype(name, x)
+
+    def _check_float(self, name: str, x: Any, shape: tuple[int, ...]) -> None:
+        """Raise unless `x` has the shape that the source asks for, and the model's dtype."""
+        check_float(name, x, str(shape))
+        if tuple(x.shape) != shape:
+            raise ValueError(
+                f"{name} must have the shape {shape} for this source; got {tuple(x.shape)}"
+            )
+        self._check_dtype(name, x)
+
+    def _check_dtype(self, name: str, x: Tensor) -> None:
+        check_same_dtype(**{"the model": self.start.weight, name: x})
+
+    def _check_source(self, source: Any) -> None:
+        """Raise unless `source` could come from `encode`."""
+        if not isinstance(source, Source):
+            raise ValueError(f"source must be a Source, as encode gives; got {describe(source)}")
+        self._check_rows("source.states", source.states)
+        b, n_src, d_model = source.states.shape
+        self._check_float("source.keys", source.keys, (b, n_src, d_model))
+        self._check_float("source.summary", source.summary, (b, d_model))
+        mask = source.mask
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != (b, 1, n_src):
+            raise ValueError(
+                f"source.mask must be boolean of shape {(b, 1, n_src)}; got {describe(mask)}"
+            )
 
 
 def _check_ids(name: str, ids: Any, axes: str, vocab_size: int) -> None:

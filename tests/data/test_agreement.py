@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from course_lib.data.agreement import NOUNS, WORDS, Agreement, agreement_examples
@@ -73,6 +74,29 @@ def test_the_same_seed_gives_the_same_examples_and_another_gives_others() -> Non
     assert one == agreement_examples(50, distance=9, seed=[7, 9])
     assert one[:20] == agreement_examples(20, distance=9, seed=[7, 9])
     assert one != agreement_examples(50, distance=9, seed=[8, 9])
+
+
+@pytest.mark.parametrize("seed", [(7, 9), range(7, 10, 2), np.array([7, 9])])
+def test_a_seed_of_several_numbers_may_be_any_sequence_of_them(seed: Any) -> None:
+    wanted = agreement_examples(20, distance=9, seed=[7, 9])
+    assert agreement_examples(20, distance=9, seed=seed) == wanted
+
+
+def test_a_whole_number_of_numpy_is_the_same_seed() -> None:
+    wanted = agreement_examples(20, distance=9, seed=7)
+    assert agreement_examples(20, distance=9, seed=np.uint8(7)) == wanted
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [None, "7", b"7", 7.0, True, -1, [], [7, -1], [7, 2.0], [7, None], [True], {7}, {7: 9},
+     np.array([7.0]), np.array([[7, 9]]), np.random.default_rng(7)],
+)  # fmt: skip
+def test_a_seed_that_is_none_is_named(seed: Any) -> None:
+    said = "^seed must be a whole number of at least 0, or a sequence of such; got "
+    with pytest.raises(ValueError, match=said) as caught:
+        agreement_examples(2, distance=3, seed=seed)
+    assert str(caught.value).endswith(repr(seed))
 
 
 def test_the_distance_of_an_example_is_counted_from_its_subject() -> None:

@@ -91,21 +91,45 @@ def test_at_the_start_every_token_looks_at_all_nearly_evenly() -> None:
 @pytest.mark.parametrize(
     ("ids", "lengths", "said"),
     [
-        (torch.zeros(3, dtype=torch.long), LENGTHS, "ids must be a tensor of whole numbers"),
-        (torch.zeros(3, 5), LENGTHS, "ids must be a tensor of whole numbers"),
-        (torch.zeros(3, 0, dtype=torch.long), LENGTHS, "ids must be a tensor of whole numbers"),
-        ([[4, 5]], LENGTHS, "ids must be a tensor of whole numbers, .* got list"),
+        (
+            torch.zeros(3, dtype=torch.long),
+            LENGTHS,
+            r"ids must have a shape \(b, n\), .*; got \(3,",
+        ),
+        (torch.zeros(3, 0, dtype=torch.long), LENGTHS, r"ids must have a shape \(b, n\)"),
+        (torch.zeros(3, 5), LENGTHS, r"ids must be an array of whole numbers of shape \(b, n\)"),
+        (IDS.bool(), LENGTHS, "ids must be an array of whole numbers .*; got bool"),
+        (IDS.to(torch.complex64), LENGTHS, "ids must be an array of whole .*; got complex64"),
+        ([[4, 5]], LENGTHS, "ids must be an array of whole numbers .* got list"),
+        (IDS.numpy(), LENGTHS, "ids must be a tensor of PyTorch"),
+        (IDS.to(torch.uint8), LENGTHS, r"ids must be int32 or int64 of shape \(b, n\); got uint8"),
+        (IDS + 3, LENGTHS, "ids must be from 0 to 11; got 12"),
+        (IDS - 1, LENGTHS, "ids must be from 0 to 11; got -1"),
         (IDS, torch.tensor([5, 3]), "lengths must have one entry for each of the 3 rows"),
-        (IDS, [5, 3, 1], "lengths must have one entry for each of the 3 rows of ids; got list"),
+        (IDS, torch.tensor(5), "lengths must have one entry for each of the 3 rows"),
+        (IDS, [5, 3, 1], r"lengths must be an array of whole numbers of shape \(b,\); got list"),
+        (IDS, LENGTHS.bool(), "lengths must be an array of whole numbers .*; got bool"),
+        (IDS, LENGTHS.to(torch.complex64), "lengths must be an array of whole .*; got complex64"),
+        (
+            IDS,
+            LENGTHS.to(torch.uint8),
+            r"lengths must be int32 or int64 of shape \(b,\); got uint8",
+        ),
         (IDS, torch.tensor([5, 3, 0]), r"lengths must be whole numbers from 1 to 5; got \[5, 3, 0"),
         (IDS, torch.tensor([6, 3, 1]), r"lengths must be whole numbers from 1 to 5; got \[6, 3, 1"),
-        (IDS, torch.tensor([5.0, 3.0, 1.0]), "lengths must be whole numbers from 1 to 5"),
+        (IDS, torch.tensor([5.0, 3.0, 1.0]), "lengths must be an array of whole numbers"),
     ],
 )
 def test_a_batch_that_does_not_fit_says_what_is_wrong(ids: Any, lengths: Any, said: str) -> None:
     for model in models().values():
         with pytest.raises(ValueError, match=f"^{said}"):
             model(ids, lengths)
+
+
+@pytest.mark.parametrize("name", models())
+def test_ids_and_lengths_of_32_bits_will_do(name: str) -> None:
+    model = models()[name]
+    assert torch.equal(model(IDS, LENGTHS), model(IDS.int(), LENGTHS.int()))
 
 
 def test_a_sentence_longer_than_the_learned_positions_is_refused() -> None:

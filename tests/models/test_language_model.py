@@ -57,6 +57,12 @@ def test_a_batch_gives_what_its_members_give_one_by_one() -> None:
     assert torch.allclose(model(ids), one_by_one, atol=1e-6)
 
 
+def test_ids_of_32_bits_are_ids() -> None:
+    model = WindowLanguageModel(**SIZES)
+    ids = torch.randint(0, 11, (6, 3))
+    assert torch.equal(model(ids), model(ids.int()))
+
+
 def test_it_counts_the_parameters_that_the_text_counts() -> None:
     model = WindowLanguageModel(**SIZES)
     counted = sum(p.numel() for p in model.parameters())
@@ -74,6 +80,18 @@ def test_it_counts_the_parameters_that_the_text_counts() -> None:
             r"ids must have the shape \(b, 3\); got int64 of shape \(2, 4\)",
         ),
         (lambda: WindowLanguageModel(**SIZES)(torch.zeros(2, 3)), "ids must be an array of whole"),
+        (
+            lambda: WindowLanguageModel(**SIZES)(torch.ones(2, 3, dtype=torch.uint8)),
+            r"ids must be int32 or int64 of shape \(b, context\); got uint8 of shape \(2, 3\)",
+        ),
+        (
+            lambda: WindowLanguageModel(**SIZES)(torch.ones(2, 3, dtype=torch.int16)),
+            "ids must be int32 or int64",
+        ),
+        (
+            lambda: WindowLanguageModel(**SIZES)(torch.ones(2, 3, dtype=torch.bool)),
+            "ids must be an array of whole numbers",
+        ),
         (
             lambda: WindowLanguageModel(**SIZES)(torch.full((1, 3), 11)),
             "ids must be from 0 to 10; got 11",

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,15 +169,100 @@ def test_fitting_again_forgets_the_text_before() -> None:
         (lambda: NGram(2, V, smoothing="add-k", k=-1.0), "k must be at least 0"),
         (lambda: NGram(2, V, k=1.0), "k must be between 0 and 1"),
         (lambda: NGram(2, V, k=0.0), "k must be between 0 and 1"),
-        (lambda: NGram(2, V, k=float("nan")), "k must be between 0 and 1"),
+        (lambda: NGram(2, V, k=float("nan")), "k must be a finite number; got nan"),
+        (lambda: NGram(2, V, k=None), "k must be a finite number; got None"),
+        (lambda: NGram(2, V, k="0.5"), "k must be a finite number; got '0.5'"),
+        (lambda: NGram(2, V, smoothing="add-k", k=True), "k must be a finite number; got True"),
+        (lambda: NGram(2, V, smoothing="add-k", k=np.inf), "k must be a finite number; got inf"),
+        (lambda: NGram(2, V, smoothing=None), "smoothing must be one of .*; got None"),
+        (lambda: NGram(2, V).score([4]), "the model must be fitted before"),
         (lambda: NGram(2, V).probabilities([4]), "the model must be fitted before"),
         (lambda: NGram(2, V).fit([]), "sequences must hold at least one token"),
-        (lambda: NGram(2, V).fit([[4, V]]), "sequences must hold ids from 0 to 6; got 4 to 7"),
-        (lambda: NGram(2, V).fit([[4]]).score([-1]), "ids must hold ids from 0 to 6; got -1"),
+        (
+            lambda: NGram(2, V).fit([[4, V]]),
+            r"sequences\[0\] must hold whole numbers from 0 to 6; got 7",
+        ),
+        (
+            lambda: NGram(2, V).fit([[4]]).score([-1]),
+            "ids must hold whole numbers from 0 to 6; got -1",
+        ),
         (lambda: NGram(2, V).fit([[4]]).score([]), "ids must hold at least one token"),
+        (lambda: NGram(2, V).fit([4, V]), "sequences must hold whole numbers from 0 to 6; got 7"),
+        (lambda: NGram(2, V).fit([[], []]), "sequences must hold at least one token"),
         (lambda: windows([[4]], -1), "context must be a whole number of at least 0"),
+        (lambda: windows([[4]], 1, start=-1), "start must be a whole number of at least 0"),
+        (lambda: windows([[4]], 1, start=1.0), "start must be a whole number of at least 0"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(call, said: str) -> None:
     with pytest.raises(ValueError, match=f"^{said}"):
         call()
+
+
+NOT_IDS = [4.7, 4.0, np.float64(4), True, np.bool_(True), None, "4", -1, 2**63, [4]]
+ONE_SEQUENCE = {
+    "probabilities": ("context", NGram(2, V).fit([[4, 5]]).probabilities),
+    "log_probabilities": ("context", NGram(2, V).fit([[4, 5]]).log_probabilities),
+    "score": ("ids", NGram(2, V).fit([[4, 5]]).score),
+    "fit": ("sequences", NGram(2, V).fit),
+}
+
+
+@pytest.mark.parametrize("name", ONE_SEQUENCE)
+@pytest.mark.parametrize("bad", NOT_IDS, ids=repr)
+def test_what_is_no_id_is_named_and_not_made_one(name: str, bad: Any) -> None:
+    argument, call = ONE_SEQUENCE[name]
+    with pytest.raises(ValueError, match=f"^{argument} must hold whole numbers from 0 to 6; got "):
+        call([5, 4, bad])
+
+
+@pytest.mark.parametrize("bad", NOT_IDS, ids=repr)
+def test_the_sequence_that_holds_it_is_named(bad: Any) -> None:
+    for call in (NGram(2, V).fit, lambda several: windows(several, 1)):
+        with pytest.raises(ValueError, match=r"^sequences\[1\] must hold whole numbers from 0 to "):
+            call([[4], [5, bad]])
+
+
+@pytest.mark.parametrize("dtype", [float, bool, complex])
+def test_an_array_that_holds_no_whole_numbers_is_refused(dtype: type) -> None:
+    for argument, call in ONE_SEQUENCE.values():
+        with pytest.raises(ValueError, match=f"^{argument} must hold whole numbers"):
+            call(np.ones(3, dtype=dtype))
+
+
+@pytest.mark.parametrize("bad", [None, 4, 4.7, "45", {4, 5}, {4: 5}, np.array(4)], ids=repr)
+def test_what_is_no_sequence_is_named(bad: Any) -> None:
+    for argument, call in ONE_SEQUENCE.values():
+        with pytest.raises(ValueError, match=f"^{argument} must be (a sequence|sequences) of ids"):
+            call(bad)
+    with pytest.raises(ValueError, match=r"^sequences must be sequences of ids; got "):
+        windows(bad, 1)
+    with pytest.raises(ValueError, match=r"^sequences\[1\] must be a sequence of ids; got "):
+        windows([[4], bad], 1)
+
+
+def test_a_context_out_of_range_is_refused_where_no_model_would_look_at_it() -> None:
+    model = NGram(2, V).fit([[4, 5]])
+    with pytest.raises(ValueError, match=r"^context must hold whole numbers from 0 to 6; got 7$"):
+        model.probabilities([V, 4])
+
+
+@pytest.mark.parametrize("of", [tuple, iter, np.array, torch.tensor, np.uint8, list])
+def test_ids_may_be_any_whole_numbers_in_any_sequence(of: Any) -> None:
+    text = [4, 5, 6, 4, 5, 2]
+    model = NGram(3, V).fit([text])
+    assert np.array_equal(NGram(3, V).fit([of(text), of([4])]).probabilities([4, 5]),
+                          NGram(3, V).fit([text, [4]]).probabilities([4, 5]))  # fmt: skip
+    assert np.array_equal(NGram(3, V).fit(of(text)).score(text), model.score(text))
+    assert np.array_equal(model.score(of(text)), model.score(text))
+    assert np.array_equal(model.probabilities(of(text)), model.probabilities(text))
+    contexts, targets = windows([of(text)], 2)
+    assert np.array_equal(contexts, windows([text], 2)[0])
+    assert targets.tolist() == text and targets.dtype == contexts.dtype == np.int64
+
+
+def test_sizes_and_discounts_may_be_numbers_of_numpy() -> None:
+    text = [4, 5, 6, 4, 5, 2]
+    model = NGram(np.uint8(3), np.int64(V), k=np.float32(0.5)).fit([text])
+    assert np.array_equal(model.score(text), NGram(3, V, k=0.5).fit([text]).score(text))
+    assert np.array_equal(windows([text], np.int64(2), np.int64(3))[0], windows([text], 2, 3)[0])

@@ -128,8 +128,10 @@ def test_generating_returns_the_weights_of_the_teacher_forced_pass(attention: st
     src, lengths, _ = batch()
     ids, weights = m.generate(src, lengths, max_length=5, return_weights=True)
     assert weights.shape == (4, ids.shape[1], 7)
+    assert not weights.requires_grad and weights.grad_fn is None
     tgt_in = torch.cat([torch.full((4, 1), BOS), ids[:, :-1]], dim=1)
     _, forced = m(src, lengths, tgt_in, return_weights=True)
+    assert forced.requires_grad
     ended = (tgt_in == EOS).cumsum(dim=1) > 0
     assert torch.allclose(weights, forced.masked_fill(ended[:, :, None], 0.0), atol=1e-6)
 
@@ -200,12 +202,98 @@ def test_writing_stops_as_soon_as_all_targets_have_ended() -> None:
     assert m.generate(src, lengths, max_length=50).tolist() == [[EOS]] * 4
 
 
+@pytest.mark.parametrize("attention", KINDS)
+def test_decoding_step_by_step_gives_what_the_teacher_forced_pass_gives(
+    attention: str | None,
+) -> None:
+    m = model(attention)
+    src, lengths, tgt = batch()
+    source = m.encode(src, lengths)
+    state = m.first_state(source)
+    for t in range(4):
+        logits, state, _ = m.decode(tgt[:, t : t + 1], state, source)
+        assert torch.allclose(logits[:, 0], m(src, lengths, tgt)[:, t], atol=1e-6)
+
+
+def test_a_target_vocabulary_with_nothing_but_the_special_tokens_will_do() -> None:
+    src, lengths, _ = batch()
+    torch.manual_seed(0)
+    ids = RecurrentSeq2Seq(12, 3, 8, "dot").generate(src, lengths, max_length=4)
+    assert ids.min() >= 0 and ids.max() < 3
+
+
+def wrong_parts(attention: str | None) -> list[tuple[Callable[[], object], str]]:
+    m = model(attention)
+    src, lengths, tgt = batch()
+    source = m.encode(src, lengths)
+    state = m.first_state(source)
+    rows, fewer = source.states, source.states[:2]
+
+    def decode(**parts: object) -> Callable[[], object]:
+        return lambda: m.decode(tgt, state, source._replace(**parts))  # type: ignore[arg-type]
+
+    return [
+        (lambda: m.keys(rows[0]), "states must have a shape (b, n, 8), b and n ≥ 1; got (7, 8)"),
+        (lambda: m.keys(rows[..., :6]), "states must have a shape (b, n, 8)"),
+        (lambda: m.keys(rows[:, :0]), "states must have a shape (b, n, 8)"),
+        (lambda: m.keys(rows.double()), "states must have the dtype of the model, float32; got"),
+        (lambda: m.keys(rows.long()), "states must be an array of real floating-point numbers"),
+        (lambda: m.keys(rows.tolist()), "states must be an array of real"),
+        (lambda: m.keys(rows.detach().numpy()), "states must be a tensor of PyTorch"),
+        (lambda: m.scores(rows[0], rows), "queries must have a shape (b, n, 8)"),
+        (lambda: m.scores(rows, rows[0]), "keys must have a shape (b, n, 8)"),
+        (lambda: m.scores(rows, fewer), "keys must have the leading axes of queries, (4,); got"),
+        (lambda: m.scores(rows[..., :1], rows), "queries must have a shape (b, n, 8)"),
+        (lambda: m.scores(rows, rows.double()), "keys must have the dtype of the model"),
+        (lambda: m.first_state(tuple(source)), "source must be a Source, as encode gives; got"),
+        (lambda: m.first_state(rows), "source must be a Source"),
+        (
+            lambda: m.first_state(source._replace(summary=source.summary[:2])),
+            "source.summary must have the shape (4, 8) for this source; got (2, 8)",
+        ),
+        (lambda: m.decode(tgt, state, None), "source must be a Source"),  # type: ignore[arg-type]
+        (lambda: m.decode(tgt.int(), state, source), "tgt_in must be int64 ids from 0 to 8"),
+        (lambda: m.decode(tgt + 5, state, source), "tgt_in must be int64 ids from 0 to 8"),
+        (lambda: m.decode(tgt[0], state, source), "tgt_in must be int64 ids"),
+        (lambda: m.decode(tgt[:1], state, source), "tgt_in must have as many rows as source, 4"),
+        (
+            lambda: m.decode(tgt, state[0], source),
+            "state must have the shape (1, 4, 8) for this source; got (4, 8)",
+        ),
+        (lambda: m.decode(tgt, state[:, :1], source), "state must have the shape (1, 4, 8)"),
+        (lambda: m.decode(tgt, state.double(), source), "state must have the dtype of the model"),
+        (lambda: m.decode(tgt, None, source), "state must be an array"),  # type: ignore[arg-type]
+        (decode(states=fewer), "source.keys must have the shape (2, 7, 8)"),
+        (decode(states=None), "source.states must be an array"),
+        (decode(keys=rows[:, :3]), "source.keys must have the shape (4, 7, 8)"),
+        (decode(summary=source.summary.double()), "source.summary must have the dtype of"),
+        (
+            decode(mask=source.mask[:, 0]),
+            "source.mask must be boolean of shape (4, 1, 7); got bool of shape (4, 7)",
+        ),
+        (decode(mask=source.mask.float()), "source.mask must be boolean of shape (4, 1, 7)"),
+        (decode(mask=None), "source.mask must be boolean"),
+    ]
+
+
+@pytest.mark.parametrize("attention", KINDS)
+def test_bad_input_to_a_part_of_the_model_is_named(attention: str | None) -> None:
+    for call, said in wrong_parts(attention):
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+            call()
+
+
 def test_bad_input_is_named() -> None:
     m = model("dot")
     src, lengths, tgt = batch()
     cases: list[tuple[Callable[[], object], str]] = [
         (lambda: RecurrentSeq2Seq(0, 9, 8), "src_vocab_size must be a whole number"),
         (lambda: RecurrentSeq2Seq(12, -1, 8), "tgt_vocab_size must be a whole number"),
+        (
+            lambda: RecurrentSeq2Seq(12, 2, 8),
+            "tgt_vocab_size must be a whole number of at least 3; got 2",
+        ),
+        (lambda: RecurrentSeq2Seq(12, 1, 8), "tgt_vocab_size must be a whole number"),
         (lambda: RecurrentSeq2Seq(12, 9, 0), "d_model must be a whole number"),
         (lambda: RecurrentSeq2Seq(12, 9, 7), "d_model must be even"),
         (

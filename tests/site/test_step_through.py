@@ -25,7 +25,8 @@ PAGE = (
 
 
 def numbers(row: int) -> list[str]:
-    return [f"{w:.2f}" for w in WEIGHTS[row]]
+    """Return what a token's group says: a heading, and the weights under it."""
+    return ["weight", *(f"{w:.2f}" for w in WEIGHTS[row])]
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def state(page: Page, which: int = 0) -> tuple[int, list[str], str, list[str]]:
-    """Return the group shown, its numbers, the caption, and the buttons that are pressed."""
+    """Return the group shown, what it says, the caption, and the buttons that are pressed."""
     root = page.locator("[data-step-through]").nth(which)
     ((step, written),) = root.evaluate(SHOWN)
     pressed = root.locator("button[aria-pressed=true]").all_text_contents()
