@@ -169,7 +169,8 @@ def test_special_tokens_that_are_not_allowed_are_text() -> None:
     assert list(tokenizer.encode_iterable(["<s", ">"], ())) == tokenizer.encode("<s>", ())
 
 
-TEXT = st.text(st.sampled_from("'srelv  \n\tab1!<>|é😀"), max_size=80)
+PARTS = [*"'srelv  \n\tab1!<>|é😀", "<|a|>", "<|", "<|a|><|b|>", "<|a|><|b|", "!!"]
+TEXT = st.lists(st.sampled_from(PARTS), max_size=60).map("".join)
 
 
 @given(merge_lists("ab "), TEXT, st.lists(st.integers(0, 80)), st.integers(1, 20))
@@ -177,6 +178,7 @@ TEXT = st.text(st.sampled_from("'srelv  \n\tab1!<>|é😀"), max_size=80)
 @example([], "a'r<|a|>e  b", [2, 3, 5, 10], 1)
 @example([], "a'l l  'l", [3], 1)
 @example([], "<|a|><|b|>", [9], 9)
+@example([], "ab<|b<|" + "c" * 40, [], 1)
 def test_a_stream_gives_the_ids_of_the_whole_however_it_is_cut(
     merges: list[Any], text: str, cuts: list[int], block: int
 ) -> None:
