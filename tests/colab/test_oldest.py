@@ -67,7 +67,7 @@ def test_the_numpy_half_works_on_the_oldest_python_and_numpy_without_torch(tmp_p
     assert packages == ["matplotlib==3.6.*", "numpy==1.24.*"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COURSE_LIB_PROGRESS": "off"}
     for command in (
-        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
+        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages, "regex"],
         ["-W", "error::SyntaxWarning", "-c", PROGRAM],
     ):
         done = subprocess.run(
