@@ -8,7 +8,7 @@ Everything here works on arrays and tensors alike and imports neither numpy nor 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from numbers import Integral, Real
 from operator import index
 from types import FrameType
@@ -124,11 +124,7 @@ def check_attention_inputs(q: Any, k: Any, v: Any, mask: Any = None) -> None:
     """
     for name, x, axes in (("q", q, "(..., n_q, d_k)"), ("k", k, "(..., n_k, d_k)"),
                           ("v", v, "(..., n_k, d_v)")):  # fmt: skip
-        check_float(name, x, axes)
-        if len(x.shape) < 2:
-            raise ValueError(f"{name} must have a shape {axes}; got {tuple(x.shape)}")
-        if 0 in x.shape:
-            raise ValueError(f"{name} must not be empty: {axes}; got shape {tuple(x.shape)}")
+        check_sequence(name, x, axes)
     check_same_dtype(q=q, k=k, v=v)
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(
@@ -139,11 +135,7 @@ def check_attention_inputs(q: Any, k: Any, v: Any, mask: Any = None) -> None:
             f"v must have one row for each of the {k.shape[-2]} keys; got shape {tuple(v.shape)}"
         )
     for name, x in (("k", k), ("v", v)):
-        if tuple(x.shape[:-2]) != tuple(q.shape[:-2]):
-            raise ValueError(
-                f"{name} must have the leading axes of q, {tuple(q.shape[:-2])}; "
-                f"got {tuple(x.shape[:-2])}"
-            )
+        check_leading(name, x, "q", tuple(q.shape[:-2]), 2)
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.shape[-2]))
 
@@ -284,10 +276,9 @@ def check_draw(logits: Any, uniforms: Any, temperature: Any) -> None:
     check_float("logits", logits, "(..., V)")
     if 0 in logits.shape:
         raise ValueError(f"logits must not be empty: (..., V); got shape {tuple(logits.shape)}")
-    infinity = float("inf")
-    if not bool((logits < infinity).all()) or not bool((logits > -infinity).any(-1).all()):
+    if not bool((logits < _INFINITY).all()) or not bool((logits > -_INFINITY).any(-1).all()):
         nan = bool((logits != logits).any())
-        came = "NaN" if nan else "∞" if bool((logits == infinity).any()) else "a row of −∞"
+        came = "NaN" if nan else "∞" if bool((logits == _INFINITY).any()) else "a row of −∞"
         raise ValueError(
             f"logits must be below ∞, no NaN, and above −∞ for a token of each row; got {came}"
         )
@@ -306,7 +297,7 @@ def check_draw(logits: Any, uniforms: Any, temperature: Any) -> None:
         came = uniforms if plain else uniforms.reshape(-1)[~inside.reshape(-1)][0]
         raise ValueError(f"uniforms must be at least 0 and below 1; got {float(came):g}")
     check_number("temperature", temperature, above=0.0)
-    largest = abs(logits)[logits > -infinity].max().item()
+    largest = abs(logits)[logits > -_INFINITY].max().item()
     if temperature < 1 and largest / 1e300 > temperature:
         raise ValueError(
             f"temperature must be large enough that logits of {largest:g} can be divided by it; "
@@ -556,6 +547,26 @@ def whole_number(x: Any) -> int | None:
         return index(x)
     except TypeError:
         return None
+
+
+def each_id(ids: Any, size: int) -> Iterator[int]:
+    """Yield ids one by one as Python's whole numbers, or raise at one that isn't below `size`.
+
+    What a ``decode`` reads: a list, or an array or tensor with one axis, as far as it is read.
+
+    Examples
+    --------
+    >>> list(each_id([4, 9], size=9))
+    Traceback (most recent call last):
+    ...
+    ValueError: ids must be whole numbers from 0 to 8; got 9
+    """
+    check_several("ids", ids, "a sequence of ids")
+    for item in ids:
+        i = whole_number(item)
+        if i is None or not 0 <= i < size:
+            raise ValueError(f"ids must be whole numbers from 0 to {size - 1}; got {item!r}")
+        yield i
 
 
 def check_embedded(name: str, ids: Any, axes: str) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from course_lib.validation import check_at_least, check_several, whole_number
+from course_lib.validation import check_at_least, check_several, each_id
 
 __all__ = ["BOS", "EOS", "PAD", "SPECIAL", "UNK", "Vocabulary"]
 
@@ -125,14 +125,8 @@ class Vocabulary:
             If `ids` can't be gone through, or an id isn't a whole number from 0 to
             ``len(self) - 1``.
         """
-        check_several("ids", ids, "a sequence of ids")
         words = []
-        for item in ids:
-            i = whole_number(item)
-            if i is None or not 0 <= i < len(self.words):
-                raise ValueError(
-                    f"ids must be whole numbers from 0 to {len(self.words) - 1}; got {item!r}"
-                )
+        for i in each_id(ids, len(self.words)):
             if i == EOS and not keep_special:
                 break
             if keep_special or i >= len(SPECIAL):

@@ -13,7 +13,18 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from course_lib.figures.style import COLOURS, MUTED, SKY, WIDTH, Plot, Svg, course_style
+from course_lib.figures.style import (
+    COLOURS,
+    MUTED,
+    SKY,
+    WIDTH,
+    Plot,
+    Svg,
+    bold,
+    course_style,
+    subscript,
+    svg_text,
+)
 from course_lib.reference.attention import entropy, softmax, softmax_backward
 from course_lib.validation import check_positive_int
 
@@ -401,7 +412,7 @@ def qkv_diagram() -> Svg:
     >>> qkv_diagram().alt.split(":")[0]
     'Data flow of scaled dot-product attention'
     """
-    n_q, n_k, d_k, d_v = (_sub(a, b) for a, b in ("nq", "nk", "dk", "dv"))
+    n_q, n_k, d_k, d_v = (subscript(a, b) for a, b in ("nq", "nk", "dk", "dv"))
     blue, orange, green = COLOURS["blue"], COLOURS["orange"], COLOURS["green"]
     parts = []
     for x, letter, role, shape, colour in (
@@ -411,10 +422,10 @@ def qkv_diagram() -> Svg:
     ):
         parts += [
             _box(x, 8, 104, 50, colour),
-            _text(
+            svg_text(
                 x + 52, 28, f'<tspan font-weight="700">{letter}</tspan>  {role}', anchor="middle"
             ),
-            _text(x + 52, 48, shape, size=13.5, anchor="middle"),
+            svg_text(x + 52, 48, shape, size=13.5, anchor="middle"),
         ]
     steps = (
         ("scores", _sup("QK", "⊤"), False),
@@ -431,17 +442,17 @@ def qkv_diagram() -> Svg:
     for name, how, optional in steps:
         parts += [
             _box(8, y, 224, 50, None, dashed=optional),
-            _text(20, y + 21, _bold(name)),
-            _text(20, y + 40, how, size=13.5),
-            _text(220, y + 21, f"{n_q} × {n_k}", size=13.5, anchor="end"),
+            svg_text(20, y + 21, bold(name)),
+            svg_text(20, y + 40, how, size=13.5),
+            svg_text(220, y + 21, f"{n_q} × {n_k}", size=13.5, anchor="end"),
         ]
         parts.append(_line(f"M120 {y + 50} V{y + 72}", None, arrow=True))
         y += 74
     parts += [
         _box(8, y, 344, 50, green),
-        _text(20, y + 21, _bold("output")),
-        _text(20, y + 40, "weights · V: a mean of the values", size=13.5),
-        _text(340, y + 21, f"{n_q} × {d_v}", size=13.5, anchor="end"),
+        svg_text(20, y + 21, bold("output")),
+        svg_text(20, y + 40, "weights · V: a mean of the values", size=13.5),
+        svg_text(340, y + 21, f"{n_q} × {d_v}", size=13.5, anchor="end"),
     ]
     alt = (
         "Data flow of scaled dot-product attention: queries Q (n_q × d_k) and keys K (n_k × d_k) "
@@ -474,24 +485,6 @@ def _line(path: str, colour: str | None, arrow: bool = False) -> str:
         head = f'<path d="M{x - 4.5:g} {y - 7:g} L{x:g} {y:g} L{x + 4.5:g} {y - 7:g}" '
         head += f'fill="none" stroke="{ink}" stroke-width="1.8"/>'
     return f'<path d="{path}" fill="none" stroke="{ink}" stroke-width="1.8"/>{head}'
-
-
-def _text(x: float, y: float, content: str, size: float = 15, anchor: str = "start") -> str:
-    """Return a line of text, its baseline at y."""
-    return f'<text x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}">{content}</text>'
-
-
-def _bold(content: str) -> str:
-    """Return text in bold."""
-    return f'<tspan font-weight="700">{content}</tspan>'
-
-
-def _sub(letter: str, index: str) -> str:
-    """Return a letter with an index below."""
-    return (
-        f'<tspan font-style="italic">{letter}</tspan><tspan font-style="italic" dy="3" '
-        f'font-size="75%">{index}</tspan><tspan dy="-3">\u200b</tspan>'
-    )
 
 
 def _sup(letters: str, index: str) -> str:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from course_lib.figures.style import COLOURS, MUTED, WIDTH, Plot, Svg, course_style
+from course_lib.figures.style import COLOURS, MUTED, WIDTH, Plot, Svg, bold, course_style, svg_text
 from course_lib.validation import check_at_least
 
 if TYPE_CHECKING:
@@ -67,29 +67,31 @@ see, then it.
     blue, orange = COLOURS["blue"], COLOURS["orange"]
     target_parts, left, at = _words(target, 302, orange, filled=given)
     parts = [
-        _text(180, 18, "source <tspan font-style='italic'>x</tspan>", size=13.5, anchor="middle"),
+        svg_text(
+            180, 18, "source <tspan font-style='italic'>x</tspan>", size=13.5, anchor="middle"
+        ),
         *_words(source, 28, blue)[0],
         _arrow("M180 58 V80"),
         _box(46, 82, 268, 50, blue),
-        _text(180, 103, _bold("encoder"), anchor="middle"),
-        _text(180, 122, "reads all of the source", size=13.5, anchor="middle"),
+        svg_text(180, 103, bold("encoder"), anchor="middle"),
+        svg_text(180, 122, "reads all of the source", size=13.5, anchor="middle"),
         _arrow("M180 132 V154"),
         *[_cell(102 + 20 * i, 156, shade) for i, shade in enumerate(_SHADES)],
-        _text(180, 196, "representation of the source: numbers", size=13.5, anchor="middle"),
+        svg_text(180, 196, "representation of the source: numbers", size=13.5, anchor="middle"),
         _arrow("M180 204 V226"),
         _box(46, 228, 268, 50, orange),
-        _text(180, 249, _bold("decoder"), anchor="middle"),
-        _text(180, 268, "writes one token at a time", size=13.5, anchor="middle"),
+        svg_text(180, 249, bold("decoder"), anchor="middle"),
+        svg_text(180, 268, "writes one token at a time", size=13.5, anchor="middle"),
         _arrow(f"M{min(max(at, 54), 306):.1f} 278 V300"),
         *target_parts,
-        _text(
+        svg_text(
             180,
             352,
             "target <tspan font-style='italic'>y</tspan>: the decoder reads what it has written,",
             size=13.5,
             anchor="middle",
         ),
-        _text(180, 370, "and the dashed word comes next", size=13.5, anchor="middle"),
+        svg_text(180, 370, "and the dashed word comes next", size=13.5, anchor="middle"),
         _arrow(f"M{left:.1f} 316 H{left - 12:.1f} V253 H44", sideways=True),
     ]
     written = " ".join(target[:given])
@@ -507,16 +509,6 @@ def _arrow(path: str, sideways: bool = False) -> str:
         f'<path d="{path}" fill="none" stroke="currentColor" stroke-width="1.8"/>'
         f'<path d="{head}" fill="none" stroke="currentColor" stroke-width="1.8"/>'
     )
-
-
-def _text(x: float, y: float, content: str, size: float = 15, anchor: str = "start") -> str:
-    """Return a line of text, its baseline at y."""
-    return f'<text x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}">{content}</text>'
-
-
-def _bold(content: str) -> str:
-    """Return text in bold."""
-    return f'<tspan font-weight="700">{content}</tspan>'
 
 
 def _power(value: float) -> str:

@@ -10,7 +10,18 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from course_lib.figures.style import COLOURS, MUTED, SKY, WIDTH, Plot, Svg, course_style
+from course_lib.figures.style import (
+    COLOURS,
+    MUTED,
+    SKY,
+    WIDTH,
+    Plot,
+    Svg,
+    bold,
+    course_style,
+    subscript,
+    svg_text,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -56,17 +67,17 @@ is read at the next step.
     meanings = _gloss(gloss, words)
     written = [*_words("target", target, 1, 4, longest=6), "<eos>"]
     read = ["<bos>", *written[:-1]]
-    parts = [_text(8, 18, _bold("encoder"), colour=_BLUE)]
+    parts = [svg_text(8, 18, bold("encoder"), colour=_BLUE)]
     columns = _columns(len(words))
     for i, (word, x) in enumerate(zip(words, columns, strict=True)):
         parts += [
             _box(x - 22, 30, 44, 34, _BLUE),
-            _text(x, 52, _sub("s", str(i + 1)), anchor="middle"),
-            _text(x, 98, escape(word), size=13.5, anchor="middle"),
+            svg_text(x, 52, subscript("s", str(i + 1)), anchor="middle"),
+            svg_text(x, 98, escape(word), size=13.5, anchor="middle"),
             _arrow(x, 84, x, 66, None),
         ]
         if meanings:
-            parts.append(_text(x, 114, escape(meanings[i]), size=11.5, anchor="middle"))
+            parts.append(svg_text(x, 114, escape(meanings[i]), size=11.5, anchor="middle"))
         if i:
             parts.append(_arrow(columns[i - 1] + 23, 40, x - 24, 40, _BLUE))
             parts.append(_arrow(x - 23, 54, columns[i - 1] + 24, 54, _BLUE))
@@ -78,7 +89,7 @@ is read at the next step.
         _path(f"M{columns[0] - 22:g} 54 H8 V{top + 12} H50", _BLUE),
         _arrow(44, top + 12, 58, top + 12, _BLUE),
         _box(60, top, 240, 40, _BLUE),
-        _text(180, top + 25, "one vector, whatever the length", size=13.5, anchor="middle"),
+        svg_text(180, top + 25, "one vector, whatever the length", size=13.5, anchor="middle"),
     ]
     columns = _columns(len(written))
     bus, said, state, heard = top + 54, top + 84, top + 108, top + 178
@@ -88,12 +99,12 @@ is read at the next step.
     for i, (word, x) in enumerate(zip(written, columns, strict=True)):
         parts += [
             _arrow(x, bus, x, said - 14, _BLUE),
-            _text(x, said, escape(word), size=13.5, anchor="middle"),
+            svg_text(x, said, escape(word), size=13.5, anchor="middle"),
             _arrow(x, state, x, said + 6, _ORANGE),
             _box(x - 22, state, 44, 34, _ORANGE),
-            _text(x, state + 22, _sub("h", str(i + 1)), anchor="middle"),
+            svg_text(x, state + 22, subscript("h", str(i + 1)), anchor="middle"),
             _arrow(x, heard - 15, x, state + 36, None),
-            _text(x, heard, escape(read[i]), size=13.5, anchor="middle"),
+            svg_text(x, heard, escape(read[i]), size=13.5, anchor="middle"),
         ]
         if i:
             before = columns[i - 1]
@@ -101,8 +112,8 @@ is read at the next step.
             line = f"M{out:g} {said - 5} H{(before + x) / 2:g} V{heard - 5} H{back:g}"
             parts.append(_arrow(before + 23, state + 17, x - 24, state + 17, _ORANGE))
             parts.append(_path(line, None, width=1.2, dashed=True))
-    parts.append(_text(8, heard + 27, _bold("decoder"), colour=_ORANGE))
-    parts.append(_text(92, heard + 27, "dashed: each word is read next", size=13.5))
+    parts.append(svg_text(8, heard + 27, bold("decoder"), colour=_ORANGE))
+    parts.append(svg_text(92, heard + 27, "dashed: each word is read next", size=13.5))
     alt = (
         f"Encoder and decoder. The encoder reads {', '.join(words)} in both directions, so each "
         "state is made from the word and the states on either side. All that reaches the decoder "
@@ -173,50 +184,50 @@ h_t the next word is predicted: “sleep”.
         raise ValueError(f"weights must lie between 0 and 1 and sum to 1; got {w}")
 
     columns = _columns(len(words), 58, 328)
-    h_t, c_t = _sub("h", "t"), _sub("c", "t")
+    h_t, c_t = subscript("h", "t"), subscript("c", "t")
     foot = 240 if meanings else 226  # of the bars
     end = foot + 136
     parts = [  # the decoder's state above; it goes to the scores and, along the right, to the end
         _box(8, 8, 344, 42, _ORANGE),
-        _text(18, 34, f"{_bold('state')} {h_t}"),
-        _text(96, 34, f"after “{escape(said)}”", size=13.5),
+        svg_text(18, 34, f"{bold('state')} {h_t}"),
+        svg_text(96, 34, f"after “{escape(said)}”", size=13.5),
         _path(f"M338 50 V{end} H250", _ORANGE),
         _arrow(258, end, 250, end, _ORANGE),
     ]
     for y, name in ((82, "scores"), (127, "states"), (foot, "weights")):
-        parts.append(_text(8, y, name, size=12.5))
+        parts.append(svg_text(8, y, name, size=12.5))
     middle = (columns[0] + columns[-1]) / 2
     for i, x in enumerate(columns):
         share = float(w[i])
         height = 56 * share
         parts += [
             _path(f"M{x} 50 V66", _ORANGE),
-            _text(x, 82, _signed(s[i]), anchor="middle"),
+            svg_text(x, 82, _signed(s[i]), anchor="middle"),
             _path(f"M{x} 90 V104", None, dashed=True),
             _box(x - 22, 106, 44, 32, _BLUE),
-            _text(x, 127, _sub("s", str(i + 1)), anchor="middle"),
-            _text(x, 156, escape(words[i]), size=12.5, anchor="middle"),
+            svg_text(x, 127, subscript("s", str(i + 1)), anchor="middle"),
+            svg_text(x, 156, escape(words[i]), size=12.5, anchor="middle"),
             f'<rect x="{x - 14:g}" y="{foot - height:.1f}" width="28" height="{height:.1f}" '
             f'fill="{_GREEN}"/>',
             _path(f"M{x - 20:g} {foot} H{x + 20:g}", None, width=1.0),
-            _text(x, foot + 17, f"{share:.2f}", size=13.5, anchor="middle"),
+            svg_text(x, foot + 17, f"{share:.2f}", size=13.5, anchor="middle"),
             f'<path d="M{x:g} {foot + 24} C{x:g} {foot + 44} {middle:g} {foot + 36} {middle:g} '
             f'{foot + 58}" fill="none" stroke="{_GREEN}" stroke-width="{1.0 + 5.0 * share:.1f}" '
             f'stroke-opacity="{0.35 + 0.65 * share:.2f}"/>',
         ]
         if meanings:
-            parts.append(_text(x, 171, escape(meanings[i]), size=11.5, anchor="middle"))
+            parts.append(svg_text(x, 171, escape(meanings[i]), size=11.5, anchor="middle"))
     parts += [
         _box(8, foot + 58, 320, 42, _GREEN),
-        _text(18, foot + 84, f"{_bold('context')} {c_t}"),
-        _text(318, foot + 84, "weighted mean of states", size=13.5, anchor="end"),
+        svg_text(18, foot + 84, f"{bold('context')} {c_t}"),
+        svg_text(318, foot + 84, "weighted mean of states", size=13.5, anchor="end"),
         _arrow(130, foot + 100, 130, foot + 114, _GREEN),
         _box(8, foot + 116, 240, 42, None),
-        _text(18, foot + 142, _bold("next word")),
-        _text(238, foot + 142, f"“{escape(word)}”", anchor="end"),
+        svg_text(18, foot + 142, bold("next word")),
+        svg_text(238, foot + 142, f"“{escape(word)}”", anchor="end"),
     ]
     if note:
-        parts.append(_text(8, foot + 176, escape(note), size=12))
+        parts.append(svg_text(8, foot + 176, escape(note), size=12))
     rows = ". ".join(
         f"{a}: score {_signed(b)}, weight {c:.2f}" for a, b, c in zip(words, s, w, strict=True)
     )
@@ -450,31 +461,6 @@ def _arrow(x0: float, y0: float, x1: float, y1: float, colour: str | None) -> st
         back = 6 if x1 < x0 else -6
         head = f"M{x1 + back:g} {y1 - 4:g} L{x1:g} {y1:g} L{x1 + back:g} {y1 + 4:g}"
     return _path(f"M{x0:g} {y0:g} L{x1:g} {y1:g} {head}", colour)
-
-
-def _text(
-    x: float, y: float, content: str, size: float = 15, anchor: str = "start",
-    colour: str | None = None,
-) -> str:  # fmt: skip
-    """Return a line of text, its baseline at y."""
-    fill = f' fill="{colour}"' if colour else ""
-    return (
-        f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}"{fill}>'
-        f"{content}</text>"
-    )
-
-
-def _bold(content: str) -> str:
-    """Return text in bold."""
-    return f'<tspan font-weight="700">{content}</tspan>'
-
-
-def _sub(letter: str, index: str) -> str:
-    """Return a letter with an index below."""
-    return (
-        f'<tspan font-style="italic">{letter}</tspan><tspan font-style="italic" dy="3" '
-        f'font-size="75%">{index}</tspan><tspan dy="-3">\u200b</tspan>'
-    )
 
 
 def _signed(value: float) -> str:

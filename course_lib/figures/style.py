@@ -12,7 +12,18 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "MUTED", "SKY", "WIDTH", "Plot", "Svg", "course_style"]
+__all__ = [
+    "COLOURS",
+    "MUTED",
+    "SKY",
+    "WIDTH",
+    "Plot",
+    "Svg",
+    "bold",
+    "course_style",
+    "subscript",
+    "svg_text",
+]
 
 # Three of Okabe and Ito's colours and a purple dark enough for white paper. They can be told apart
 # with any of the three kinds of colour blindness, and stand out from white, from the dark page, and
@@ -159,3 +170,32 @@ class Svg:
             f'style="display:block;width:100%;max-width:{self.max_width}px;height:auto;'
             f'margin:.5rem auto">{self.body}</svg>'
         )
+
+
+def svg_text(
+    x: float,
+    y: float,
+    content: str,
+    size: float = 15,
+    anchor: str = "start",
+    colour: str | None = None,
+) -> str:
+    """Return a line of text, its baseline at y."""
+    fill = f' fill="{colour}"' if colour else ""
+    return (
+        f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}"{fill}>'
+        f"{content}</text>"
+    )
+
+
+def bold(content: str) -> str:
+    """Return text in bold."""
+    return f'<tspan font-weight="700">{content}</tspan>'
+
+
+def subscript(letter: str, index: str) -> str:
+    """Return a letter with an index below."""
+    return (
+        f'<tspan font-style="italic">{letter}</tspan><tspan font-style="italic" dy="3" '
+        f'font-size="75%">{index}</tspan><tspan dy="-3">\u200b</tspan>'
+    )

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from course_lib import accounting
-from course_lib.figures.style import COLOURS, MUTED, WIDTH, Plot, Svg, course_style
+from course_lib.figures.style import COLOURS, MUTED, WIDTH, Plot, Svg, bold, course_style, svg_text
 from course_lib.validation import check_positive_int
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ tokens there are; the path from the first token to the last is 1 link.
     if not 3 <= n <= 7:
         raise ValueError(f"tokens must be from 3 to 7; got {n}")
     xs = [round(180 + (i - (n - 1) / 2) * 330 / n, 1) for i in range(n)]
-    parts = [_text(8, 20, _bold("Recurrence:") + f" {n} steps, one after another")]
+    parts = [svg_text(8, 20, bold("Recurrence:") + f" {n} steps, one after another")]
     for i, (x, token) in enumerate(zip(xs, tokens, strict=True)):
         # the marked path: up from the first token, then along the chain
         marked = i == 0
@@ -85,11 +85,11 @@ tokens there are; the path from the first token to the last is 1 link.
         if i:
             parts.append(_arrow(xs[i - 1] + 15, 67, x - 15, 67, _BLUE, heavy=True))
         parts.append(_disc(x, 67, _BLUE))
-        parts.append(_text(x, 72, _state(i + 1), size=14, anchor="middle"))
-        parts.append(_text(x, 44, f"step {i + 1}" if i == 0 else str(i + 1), 13, "middle"))
-        parts.append(_text(x, 124, escape(token), size=14, anchor="middle"))
+        parts.append(svg_text(x, 72, _state(i + 1), size=14, anchor="middle"))
+        parts.append(svg_text(x, 44, f"step {i + 1}" if i == 0 else str(i + 1), 13, "middle"))
+        parts.append(svg_text(x, 124, escape(token), size=14, anchor="middle"))
     steps = accounting.total(accounting.plain_self_attention(n, 1)).steps
-    parts.append(_text(8, 168, _bold("Self-attention:") + f" {steps} steps at any length"))
+    parts.append(svg_text(8, 168, bold("Self-attention:") + f" {steps} steps at any length"))
     for i, x in enumerate(xs):
         for j, source in enumerate(xs):
             if (i, j) != (n - 1, 0):
@@ -97,8 +97,8 @@ tokens there are; the path from the first token to the last is 1 link.
     parts.append(_arrow(xs[0], 276, xs[-1] - 12, 213, _ORANGE, heavy=True))
     for i, (x, token) in enumerate(zip(xs, tokens, strict=True)):
         parts.append(_disc(x, 206, _ORANGE))
-        parts.append(_text(x, 211, _state(i + 1, "y"), size=14, anchor="middle"))
-        parts.append(_text(x, 292, escape(token), size=14, anchor="middle"))
+        parts.append(svg_text(x, 211, _state(i + 1, "y"), size=14, anchor="middle"))
+        parts.append(svg_text(x, 292, escape(token), size=14, anchor="middle"))
     alt = (
         f"Two drawings of the {n} tokens {', '.join(tokens)}. Recurrence: states in a chain, each "
         f"computed from the one before, {n} steps one after another; the path from the first token "
@@ -157,8 +157,8 @@ def architecture_overview(n_layers: int = 6) -> Svg:
             'stroke-width="1.4" stroke-dasharray="5 4"/>'
         )
         middle = x + wide / 2  # the words stand left and right of the line that goes up
-        parts.append(_text(middle - 8, top - 9, _bold(name), 14, "end"))
-        parts.append(_text(middle + 8, top - 9, f"{n_layers} layers", 14))
+        parts.append(svg_text(middle - 8, top - 9, bold(name), 14, "end"))
+        parts.append(svg_text(middle + 8, top - 9, f"{n_layers} layers", 14))
         for y, words, colour in rows:
             parts += _labelled_box(x, y, wide, 46, colour, words.split("|"))
         for (y, _, _), (above, _, _) in pairwise(rows):
@@ -167,8 +167,8 @@ def architecture_overview(n_layers: int = 6) -> Svg:
         parts.append(_arrow(x + wide / 2, 383, x + wide / 2, 349))
         parts.append(_arrow(x + wide / 2, 452, x + wide / 2, 431))
     parts += [
-        _text(left + wide / 2, 468, "source tokens", 14, "middle"),
-        _text(right + wide / 2, 468, "target tokens so far", 14, "middle"),
+        svg_text(left + wide / 2, 468, "source tokens", 14, "middle"),
+        svg_text(right + wide / 2, 468, "target tokens so far", 14, "middle"),
         # the encoder's output, up and over to the decoder's cross-attention
         _stroke(left + wide / 2, 235, left + wide / 2, 198, _PURPLE, 2.4),
         _stroke(left + wide / 2, 198, 180, 198, _PURPLE, 2.4),
@@ -178,8 +178,8 @@ def architecture_overview(n_layers: int = 6) -> Svg:
     ]
     parts += _labelled_box(right, 76, wide, 46, None, ["projection", "d → |V|, softmax"])
     parts.append(_arrow(right + wide / 2, 75, right + wide / 2, 51))
-    parts.append(_text(right + wide / 2, 26, "probabilities of", 14, "middle"))
-    parts.append(_text(right + wide / 2, 43, "the next token", 14, "middle"))
+    parts.append(svg_text(right + wide / 2, 26, "probabilities of", 14, "middle"))
+    parts.append(svg_text(right + wide / 2, 43, "the next token", 14, "middle"))
     alt = (
         "The Transformer, read from the bottom up. Left: source tokens, embeddings plus positions, "
         f"then the encoder, {n_layers} layers, each with self-attention and a feed-forward "
@@ -321,8 +321,8 @@ cat 0.75, was 0.25. was asks: cat 0.50, was 0.50.
     gap, top = 38, 56
     ys = [top + gap * i for i in range(n)]
     parts = [
-        _text(112, 24, "asks", size=14, anchor="end"),
-        _text(212, 24, "answer", size=14),
+        svg_text(112, 24, "asks", size=14, anchor="end"),
+        svg_text(212, 24, "answer", size=14),
     ]
     for i in range(n + 1):  # the state n is all at once
         askers = range(n) if i == n else (i,)
@@ -333,7 +333,7 @@ cat 0.75, was 0.25. was asks: cat 0.50, was 0.50.
             if w >= 0.005
         ]
         if i < n:
-            lines.append(_text(278, 24, "weight", size=14))
+            lines.append(svg_text(278, 24, "weight", size=14))
             lines.append(
                 f'<rect x="8" y="{ys[i] - 16}" width="112" height="32" rx="7" fill="{_ORANGE}" '
                 f'fill-opacity="0.14" stroke="{_ORANGE}" stroke-width="1.8"/>'
@@ -343,12 +343,12 @@ cat 0.75, was 0.25. was asks: cat 0.50, was 0.50.
                     f'<rect x="278" y="{y + 7}" width="{round(74 * w, 1)}" height="5" rx="2" '
                     f'fill="{_ORANGE}"/>'
                 )
-                lines.append(_text(278, y + 3, f"{w:.2f}", size=14))
+                lines.append(svg_text(278, y + 3, f"{w:.2f}", size=14))
         hidden = "" if i == shown else ' style="display:none"'
         parts.append(f'<g data-step="{i}"{hidden}>{"".join(lines)}</g>')
     for y, token in zip(ys, tokens, strict=True):
-        parts.append(_text(112, y + 5, escape(token), size=15, anchor="end"))
-        parts.append(_text(212, y + 5, escape(token), size=15))
+        parts.append(svg_text(112, y + 5, escape(token), size=15, anchor="end"))
+        parts.append(svg_text(212, y + 5, escape(token), size=15))
     said = [
         f"“{token}” asks. Most comes from “{tokens[int(row.argmax())]}”, weight {row.max():.2f}; "
         f"“{tokens[int(np.argsort(-row, kind='stable')[1])]}” is next with {np.sort(row)[-2]:.2f}."
@@ -715,7 +715,7 @@ def _labelled_box(
         f'fill-opacity="{0.14 if colour else 0.05}" stroke="{ink}" '
         f'stroke-opacity="{1 if colour else 0.6}" stroke-width="1.6"/>',
         *(
-            _text(x + width / 2, first + 17 * i, escape(line), 14, "middle")
+            svg_text(x + width / 2, first + 17 * i, escape(line), 14, "middle")
             for i, line in enumerate(lines)
         ),
     ]
@@ -756,16 +756,6 @@ def _arrow(
         f'<path d="M{ax:.1f} {ay:.1f} L{to_x:g} {to_y:g} L{bx:.1f} {by:.1f}" fill="none" '
         f'stroke="{ink}" stroke-width="{width:g}"/>'
     )
-
-
-def _text(x: float, y: float, content: str, size: float = 15, anchor: str = "start") -> str:
-    """Return a line of text, its baseline at y."""
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}">{content}</text>'
-
-
-def _bold(content: str) -> str:
-    """Return text in bold."""
-    return f'<tspan font-weight="700">{content}</tspan>'
 
 
 def _state(index: int, letter: str = "s") -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import regex  # type: ignore[import-untyped]
 
-from course_lib.validation import check_several, check_text, whole_number
+from course_lib.validation import check_several, check_text, each_id, whole_number
 
 __all__ = [
     "ENCODER_JSON_SHA256",
@@ -327,16 +327,7 @@ class ByteLevelBPE:
         ValueError
             As `decode` does.
         """
-        check_several("ids", ids, "a sequence of ids")
-        parts = []
-        for item in ids:
-            i = whole_number(item)
-            if i is None or not 0 <= i < len(self.tokens):
-                raise ValueError(
-                    f"ids must be whole numbers from 0 to {len(self.tokens) - 1}; got {item!r}"
-                )
-            parts.append(self.tokens[i])
-        return b"".join(parts)
+        return b"".join(self.tokens[i] for i in each_id(ids, len(self.tokens)))
 
     def forget(self) -> None:
         """Empty the cache of pre-tokens, which changes the speed of `encode` and nothing else."""

@@ -9,9 +9,8 @@ from math import inf, log
 from course_lib.validation import (
     check_at_least,
     check_number,
-    check_several,
     check_text,
-    whole_number,
+    each_id,
 )
 
 __all__ = ["Unigram", "substring_log_probs", "viterbi"]
@@ -254,16 +253,7 @@ class Unigram:
             If `ids` can't be gone through, or an id isn't a whole number from 0 to
             ``len(self) - 1``.
         """
-        check_several("ids", ids, "a sequence of ids")
-        pieces: list[str] = []
-        for item in ids:
-            i = whole_number(item)
-            if i is None or not 0 <= i < len(self._pieces):
-                raise ValueError(
-                    f"ids must be whole numbers from 0 to {len(self._pieces) - 1}; got {item!r}"
-                )
-            pieces.append(self._pieces[i])
-        text = "".join(pieces)
+        text = "".join(self._pieces[i] for i in each_id(ids, len(self._pieces)))
         if self.marker is None:
             return text
         return text.removeprefix(self.marker).replace(self.marker, " ")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from os import PathLike
 from pathlib import Path
 
-from course_lib.validation import check_at_least, check_several, check_text, whole_number
+from course_lib.validation import check_at_least, check_several, check_text, each_id, whole_number
 
 __all__ = ["WordPiece", "basic_split", "longest_match"]
 
@@ -334,14 +334,8 @@ class WordPiece:
             If `ids` can't be gone through, or an id isn't a whole number from 0 to
             ``len(self) - 1``.
         """
-        check_several("ids", ids, "a sequence of ids")
         words: list[str] = []
-        for item in ids:
-            i = whole_number(item)
-            if i is None or not 0 <= i < len(self.tokens):
-                raise ValueError(
-                    f"ids must be whole numbers from 0 to {len(self.tokens) - 1}; got {item!r}"
-                )
+        for i in each_id(ids, len(self.tokens)):
             token = self.tokens[i]
             if token in skip:
                 continue
