@@ -9,6 +9,7 @@ from functools import partial
 from benchmarks.timing import compare, show
 from course_lib.data.python_docs import python_docs
 from course_lib.tokenizers.byte_level import ByteLevelBPE
+from course_lib.tokenizers.gpt2 import gpt2
 from tests.tokenizers import gpt2_files
 
 
@@ -34,7 +35,7 @@ def main(
     """
     text = python_docs()[:n_characters]
     size = len(text.encode()) / 1e6
-    ours = gpt2_files.ours()
+    ours = gpt2()
     expected = ours.encode(text)
     assert expected == gpt2_files.peer().encode(text).ids
     assert expected == gpt2_files.tiktoken_peer().encode_ordinary(text)

@@ -88,7 +88,7 @@ def readdress_notebook(
     for cell in notebook.cells:
         record = cell.metadata.get("course", {})
         if record.get("injected"):
-            cell.source = injected_source(record["injected"], path, new)
+            cell.source = injected_source(record, path, new)
         elif record.get("template"):
             template = record["template"]
             if cell.source != fill(root, template, old):

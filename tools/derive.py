@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +35,40 @@ NOTEBOOK_METADATA = {
 SETUP_TAG = "remove-cell"
 
 
-def setup_source(address: Address) -> str:
-    """Return the source of the setup cell: the first code cell of every notebook."""
+def setup_source(address: Address, needs: Mapping[str, str] | None = None) -> str:
+    """Return the source of the setup cell: the first code cell of every notebook.
+
+    Parameters
+    ----------
+    address : Address
+        Where the library is installed from.
+    needs : mapping of str to str, optional
+        What else the notebook needs: the name under which it is imported, and pip's name for it.
+    """
+    others = "".join(
+        f'if importlib.util.find_spec("{module}") is None:\n    wanted.append("{package}")\n'
+        for module, package in (needs or {}).items()
+    )
+    what = "the course's own library and what else it needs" if others else "the course's library"
     return f"""\
 # @title Setup: run this cell first
-# Installs the course's own library where it is missing, as in Colab; elsewhere it does nothing.
+# Installs {what} where missing, as in Colab; elsewhere it does nothing.
 import importlib.util
 import os
 import subprocess
 import sys
 
+wanted = []
 if importlib.util.find_spec("course_lib") is None:
     published = "course_lib @ {address.pip}"
-    library = os.environ.get("COURSE_LIB_REQUIREMENT", published)
-    install = [sys.executable, "-m", "pip", "install", "--quiet", library]
+    wanted.append(os.environ.get("COURSE_LIB_REQUIREMENT", published))
+{others}if wanted:
+    install = [sys.executable, "-m", "pip", "install", "--quiet", *wanted]
     pip = subprocess.run(install, capture_output=True, text=True)
     if pip.returncode != 0:
         last_lines = "\\n".join((pip.stdout + pip.stderr).strip().splitlines()[-5:])
         raise RuntimeError(
-            f"course_lib could not be installed from {{library}}. pip says:\\n{{last_lines}}\\n"
+            f"pip could not install {{', '.join(wanted)}}. It says:\\n{{last_lines}}\\n"
             "Check that this machine is online and that the address above opens in a browser; "
             "then run this cell again."
         )
@@ -71,10 +87,10 @@ def links_source(name: str, is_exercise: bool, address: Address) -> str:
     )
 
 
-def injected_source(kind: str, notebook: Path, address: Address) -> str:
-    """Return the source of an injected cell, ``setup`` or ``links``, of a notebook."""
-    if kind == "setup":
-        return setup_source(address)
+def injected_source(record: Mapping[str, Any], notebook: Path, address: Address) -> str:
+    """Return the source of an injected cell of a notebook from what the cell's metadata record."""
+    if record["injected"] == "setup":
+        return setup_source(address, record.get("needs"))
     return links_source(notebook.stem, notebook.parent.name != "chapters", address)
 
 
@@ -91,7 +107,7 @@ def derive(manuscript: Manuscript, address: Address) -> dict[Path, NotebookNode]
     notebook = nbformat.v4.new_notebook(metadata=copy.deepcopy(NOTEBOOK_METADATA))
     notebook.cells = [_cell(manuscript, piece, address) for piece in manuscript.pieces]
     for index, kind in _injections(manuscript):
-        notebook.cells.insert(index, _injected(kind, path, address))
+        notebook.cells.insert(index, _injected(manuscript, kind, path, address))
     for number, cell in enumerate(notebook.cells, start=1):
         cell["id"] = f"cell-{number:03d}"
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -125,9 +141,12 @@ def _injections(manuscript: Manuscript) -> list[tuple[int, str]]:
     return [(0, "setup")]
 
 
-def _injected(kind: str, path: Path, address: Address) -> NotebookNode:
-    source = injected_source(kind, path, address)
-    metadata: dict[str, Any] = {"course": {"injected": kind}}
+def _injected(manuscript: Manuscript, kind: str, path: Path, address: Address) -> NotebookNode:
+    record: dict[str, Any] = {"injected": kind}
+    if kind == "setup" and manuscript.needs:
+        record["needs"] = manuscript.needs
+    source = injected_source(record, path, address)
+    metadata: dict[str, Any] = {"course": record}
     if kind == "links":
         return nbformat.v4.new_markdown_cell(source, metadata=metadata)
     # cellView folds the code away in Colab and leaves its title.

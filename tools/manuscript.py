@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jupytext.myst  # type: ignore[import-untyped]
+import yaml  # type: ignore[import-untyped]
 from nbformat import NotebookNode
 
 from tools.config import Address
@@ -56,6 +57,7 @@ class Manuscript:
     path: Path  # relative to root
     text: str
     head: str = ""
+    needs: dict[str, str] = field(default_factory=dict)  # packages: name of import → name for pip
     pieces: list[Piece] = field(default_factory=list)
 
     @property
@@ -135,6 +137,7 @@ def read_manuscript(root: Path, path: Path) -> Manuscript:
     if not tokens or tokens[0].type != "front_matter":
         raise manuscript.problem(1, "the manuscript doesn't begin with its front matter (---)")
     manuscript.head = "\n".join(lines[: tokens[0].map[1]])
+    manuscript.needs = _needs(manuscript, yaml.safe_load(tokens[0].content))
     fences = {token.map[0] + 1: token.map for token in tokens if token.type == "fence"}
 
     problems: list[Problem] = []
@@ -163,6 +166,20 @@ def read_manuscript(root: Path, path: Path) -> Manuscript:
     if problems:
         raise Problems(problems)
     return manuscript
+
+
+def _needs(manuscript: Manuscript, head: Any) -> dict[str, str]:
+    """Return the packages that the front matter asks for under ``course: {needs: …}``."""
+    course = (head or {}).get("course", {})
+    needs = course.get("needs", {}) if isinstance(course, dict) else None
+    names = [*needs, *needs.values()] if isinstance(needs, dict) else []
+    if not isinstance(needs, dict) or not all(
+        isinstance(name, str) and re.fullmatch(r"[\w.-]+", name) for name in names
+    ):
+        raise manuscript.problem(
+            1, "course in the front matter must read {needs: {module: package}}, names of packages"
+        )
+    return {str(module): str(package) for module, package in needs.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from course_lib import accounting
-from course_lib.figures.style import COLOURS, MUTED, WIDTH, Plot, Svg, bold, course_style, svg_text
+from course_lib.figures.style import (
+    COLOURS,
+    MUTED,
+    WIDTH,
+    Plot,
+    StepThrough,
+    Svg,
+    bold,
+    course_style,
+    svg_text,
+)
 from course_lib.validation import check_positive_int
 
 if TYPE_CHECKING:
@@ -21,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "StepThrough",
     "agreement_accuracy",
     "architecture_overview",
     "flops_crossover",
@@ -189,95 +197,6 @@ def architecture_overview(n_layers: int = 6) -> Svg:
         "next token. An arrow leads from the encoder's output into the decoder's cross-attention."
     )
     return Svg("".join(parts), 360, 476, alt, max_width=440)
-
-
-@dataclass(frozen=True)
-class StepThrough(Svg):
-    """A drawing with one state for each button, shown one at a time.
-
-    Everything is drawn beforehand; the script only shows one group and hides the others. Where no
-    script runs the buttons stay hidden and the first state shown stays: a still picture.
-
-    Parameters
-    ----------
-    buttons : tuple of str
-        What stands on the buttons; button i shows the group of the drawing with ``data-step="i"``.
-    captions : tuple of str
-        What is said under the drawing in each state.
-    shown : int, default 0
-        The state at the start.
-    legend : str
-        What the buttons are for.
-    """
-
-    buttons: tuple[str, ...] = field(default=(), repr=False)
-    captions: tuple[str, ...] = field(default=(), repr=False)
-    shown: int = 0
-    legend: str = ""
-
-    def __repr__(self) -> str:
-        return self.alt
-
-    def _repr_html_(self) -> str:
-        """Return buttons, drawing, caption and script."""
-        look = (
-            "font:inherit;font-size:.9rem;color:inherit;background:none;cursor:pointer;"
-            "border:1.5px solid currentColor;border-radius:999px;padding:.3rem .7rem;"
-            "min-height:2.2rem;min-width:2.4rem"
-        )
-        buttons = "".join(
-            f'<button type="button" data-step="{i}" data-caption="{escape(caption)}" '
-            f'aria-pressed="{"true" if i == self.shown else "false"}" style="{look}">'
-            f"{escape(word)}</button>"
-            for i, (word, caption) in enumerate(zip(self.buttons, self.captions, strict=True))
-        )
-        return (
-            f'<div data-step-through style="max-width:{self.max_width}px;margin:.5rem auto">'
-            f'<div role="group" aria-label="{escape(self.legend)}" hidden '
-            f'style="display:none;flex-wrap:wrap;gap:.35rem;margin:.2rem 0 .6rem">{buttons}</div>'
-            f"{super()._repr_html_()}"
-            f'<p aria-live="polite" style="margin:.3rem 0 0;min-height:3em">'
-            f"{escape(self.captions[self.shown])}</p>"
-            f"{_SCRIPT}</div>"
-        )
-
-
-# Every such figure of a page is set up once, by whichever of their scripts comes first. Arrow keys
-# move along the buttons as they do in a toolbar, and show what they come to.
-_SCRIPT = """<script>
-document.querySelectorAll("[data-step-through]:not([data-ready])").forEach(function (root) {
-  var bar = root.querySelector("[role=group]"), said = root.querySelector("p");
-  var buttons = Array.prototype.slice.call(bar.querySelectorAll("button"));
-  var groups = Array.prototype.slice.call(root.querySelectorAll("svg [data-step]"));
-  function show(i) {
-    buttons.forEach(function (b, j) {
-      b.setAttribute("aria-pressed", String(i === j));
-      b.style.boxShadow = i === j ? "inset 0 0 0 2px currentColor" : "none";
-      b.style.fontWeight = i === j ? "700" : "400";
-    });
-    groups.forEach(function (g) {
-      g.style.display = Number(g.getAttribute("data-step")) === i ? "" : "none";
-    });
-    said.textContent = buttons[i].getAttribute("data-caption");
-  }
-  buttons.forEach(function (b, i) {
-    b.addEventListener("click", function () { show(i); });
-    b.addEventListener("keydown", function (event) {
-      var step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      event.stopPropagation();
-      var next = (i + step + buttons.length) % buttons.length;
-      buttons[next].focus();
-      show(next);
-    });
-    if (b.getAttribute("aria-pressed") === "true") show(i);
-  });
-  bar.hidden = false;
-  bar.style.display = "flex";
-  root.setAttribute("data-ready", "");
-});
-</script>"""
 
 
 def self_attention_steps(tokens: Sequence[str], weights: ArrayLike, shown: int = 0) -> StepThrough:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, get_args
 from course_lib.progress_bar import progress_bar
 from course_lib.validation import check_at_least
 
-__all__ = ["Ties", "count_pairs", "merge_pair", "train", "train_naive"]
+__all__ = ["Ties", "apply_merges", "count_pairs", "merge_pair", "train", "train_naive"]
 
 Symbol = TypeVar("Symbol", str, bytes)
 Pair = tuple[Symbol, Symbol]
@@ -242,6 +242,48 @@ def train(
     return merges
 
 
+def apply_merges(symbols: Sequence[Symbol], merges: Sequence[Pair[Symbol]]) -> tuple[Symbol, ...]:
+    """Cut a word as the merges say: the one that was learned first comes first.
+
+    Of the pairs that stand side by side, the one of the lowest rank is merged wherever it occurs,
+    until none is left that was learned. Where a pair is in the list twice, its first place counts.
+
+    Parameters
+    ----------
+    symbols : sequence of str or of bytes
+        A plain string or bytes are taken symbol by symbol.
+    merges : sequence of pairs
+        In the order in which they were learned; a pair's place is its rank.
+
+    Returns
+    -------
+    tuple of symbols
+
+    Raises
+    ------
+    ValueError
+        If `symbols` or `merges` isn't of that kind.
+
+    References
+    ----------
+    Sennrich, Haddow and Birch (2016), *Neural machine translation of rare words with subword
+    units*, section 3.2: learned operations are applied to a new word.
+
+    Examples
+    --------
+    >>> merges = [("u", "g"), ("u", "n"), ("h", "ug"), ("p", "un")]
+    >>> apply_merges("bugs", merges), apply_merges("hugs", merges)
+    (('b', 'ug', 's'), ('hug', 's'))
+    """
+    cut = _symbols("symbols", symbols)
+    ranks = _ranks(merges, cut)
+    while True:
+        pairs = [pair for pair in pairwise(cut) if pair in ranks]
+        if not pairs:
+            return cut
+        cut = merge_pair(cut, min(pairs, key=lambda pair: ranks[pair]))
+
+
 class _Corpus:
     """Words cut into symbols, the counts of their pairs, and where each pair may be found."""
 
@@ -430,6 +472,24 @@ def _cut_words(words: Mapping[Any, int]) -> list[tuple[tuple[Any, ...], int]]:
     if len(kinds) > 1:
         raise ValueError("words must hold strings alone or bytes alone; got both")
     return cut
+
+
+def _ranks(merges: Any, symbols: tuple[Any, ...]) -> dict[tuple[Any, Any], int]:
+    """Check merges that are to be applied to symbols, and return each pair's place in the list."""
+    if isinstance(merges, str | bytes) or not isinstance(merges, Sequence):
+        raise ValueError(f"merges must be a sequence of pairs; got {type(merges).__name__}")
+    ranks: dict[tuple[Any, Any], int] = {}
+    for rank, pair in enumerate(merges):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ValueError(f"merges[{rank}] must be a tuple of two symbols; got {pair!r}")
+        kind = type(_symbols(f"merges[{rank}]", pair)[0])
+        if symbols and not isinstance(symbols[0], kind):
+            wanted = type(symbols[0]).__name__
+            raise ValueError(
+                f"merges[{rank}] must hold {wanted}, as symbols does; got {kind.__name__}"
+            )
+        ranks.setdefault(pair, rank)
+    return ranks
 
 
 def _check_training(n_merges: Any, ties: Any, min_count: Any) -> None:

