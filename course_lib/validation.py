@@ -656,3 +656,160 @@ def check_seed(name: str, seed: Any) -> int | list[int]:
             f"{name} must be a whole number of at least 0, or a sequence of such; got {seed!r}"
         )
     return kept if several else kept[0]
+
+
+def check_lengths(lengths: Any, n: int) -> None:
+    """Raise unless every length is a whole number from 0 to `n`. Looks at values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_lengths(np.array([2, 4]), n=3)
+    Traceback (most recent call last):
+    ...
+    ValueError: lengths must be from 0 to n = 3; got 4
+    """
+    check_positive_int("n", n)
+    check_whole("lengths", lengths, "(b,)")
+    lengths = _roomy(lengths)
+    wrong = (lengths < 0) | (lengths > n)
+    if bool(wrong.any()):
+        raise ValueError(f"lengths must be from 0 to n = {n}; got {int(lengths[wrong][0])}")
+
+
+def check_side(side: Any) -> None:
+    """Raise unless `side` is where padding can stand."""
+    if not isinstance(side, str) or side not in ("left", "right"):
+        raise ValueError(f"side must be 'left' or 'right'; got {side!r}")
+
+
+def check_masks(masks: Sequence[Any]) -> None:
+    """Raise unless all masks that aren't None are boolean and broadcast with one another."""
+    shape: tuple[int, ...] = ()
+    for i, mask in enumerate(masks):
+        if mask is None:
+            continue
+        if not hasattr(mask, "shape") or dtype_name(mask) != "bool":
+            raise ValueError(f"masks[{i}] must be boolean, or None; got {describe(mask)}")
+        check_library(f"masks[{i}]", mask)
+        other = tuple(mask.shape)
+        n_axes = max(len(shape), len(other))
+        pairs = list(
+            zip((1,) * (n_axes - len(shape)) + shape, (1,) * (n_axes - len(other)) + other,
+                strict=True)
+        )  # fmt: skip
+        if any(a != b and 1 not in (a, b) for a, b in pairs):
+            raise ValueError(
+                f"masks[{i}] must have a shape that broadcasts with {shape}, that of those before "
+                f"it; got {other}"
+            )
+        shape = tuple(b if a == 1 else a for a, b in pairs)
+
+
+def check_divides(name: str, part: Any, owner: str, whole: int) -> None:
+    """Raise unless `part` is a whole number of at least 1 that divides `whole`, that of `owner`.
+
+    Examples
+    --------
+    >>> check_divides("n_heads", 3, "the width of x", 8)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_heads must divide the width of x, 8; got 3
+    """
+    check_positive_int(name, part)
+    if whole % part:
+        raise ValueError(f"{name} must divide {owner}, {whole}; got {part}")
+
+
+def check_projection(
+    x_name: str, x: Any, w_name: str, w: Any, b_name: str, b: Any, axes: str = "(..., d_in)"
+) -> None:
+    """Raise unless ``x @ w + b`` can be computed; `b` may be None.
+
+    Parameters
+    ----------
+    x_name, w_name, b_name : str
+        What the caller calls them.
+    x : array or tensor, (..., d_in)
+    w : array or tensor, (d_in, d_out)
+    b : array or tensor, (d_out,), or None
+    axes : str, default "(..., d_in)"
+        What is said of the shape of `x`.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check_float(x_name, x, axes)
+    if 0 in x.shape:
+        raise ValueError(f"{x_name} must not be empty: {axes}; got shape {tuple(x.shape)}")
+    check_float(w_name, w, "(d_in, d_out)")
+    if len(w.shape) != 2 or w.shape[0] != x.shape[-1] or w.shape[1] == 0:
+        raise ValueError(
+            f"{w_name} must have a shape (d_in, d_out) with d_in = {x.shape[-1]}, the width of "
+            f"{x_name}; got {tuple(w.shape)}"
+        )
+    check_same_dtype(**{x_name: x, w_name: w})
+    if b is not None:
+        check_weight(b_name, b, "(d_out,)", (w.shape[1],))
+        check_same_dtype(**{x_name: x, b_name: b})
+
+
+def check_fused(w_q: Any, w_k: Any, w_v: Any) -> None:
+    """Raise unless three matrices, or three biases, can be put side by side."""
+    check_float("w_q", w_q, "(d_in, d_out)")
+    if len(w_q.shape) > 2 or 0 in w_q.shape:
+        raise ValueError(
+            f"w_q must have a shape (d_in, d_out), or (d_out,) if it's a bias, and not be empty; "
+            f"got {tuple(w_q.shape)}"
+        )
+    for name, w in (("w_k", w_k), ("w_v", w_v)):
+        check_float(name, w, "(d_in, d_out)")
+        check_shape(name, w, "w_q", tuple(w_q.shape))
+    check_same_dtype(w_q=w_q, w_k=w_k, w_v=w_v)
+
+
+def check_multi_head_inputs(
+    x_q: Any, x_kv: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, n_heads: Any,
+    b_q: Any = None, b_k: Any = None, b_v: Any = None, b_o: Any = None,
+) -> None:  # fmt: skip
+    """Raise unless the arguments of multi-head attention fit together, the mask aside.
+
+    Parameters
+    ----------
+    x_q, x_kv : array or tensor, (..., n_q, d) and (..., n_k, d_kv)
+    w_q, w_k, w_v, w_o : array or tensor
+        (d, h d_k), (d_kv, h d_k), (d_kv, h d_v) and (h d_v, d_out).
+    n_heads : int
+        h.
+    b_q, b_k, b_v, b_o : array or tensor, or None
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check_sequence("x_q", x_q, "(..., n_q, d)")
+    check_sequence("x_kv", x_kv, "(..., n_k, d_kv)")
+    check_leading("x_kv", x_kv, "x_q", tuple(x_q.shape[:-2]), 2)
+    check_same_dtype(x_q=x_q, x_kv=x_kv)
+    check_projection("x_q", x_q, "w_q", w_q, "b_q", b_q)
+    check_projection("x_kv", x_kv, "w_k", w_k, "b_k", b_k)
+    check_projection("x_kv", x_kv, "w_v", w_v, "b_v", b_v)
+    if w_k.shape[1] != w_q.shape[1]:
+        raise ValueError(
+            f"w_k must have as many columns as w_q, {w_q.shape[1]}; got shape {tuple(w_k.shape)}"
+        )
+    check_float("w_o", w_o, "(h d_v, d_out)")
+    if len(w_o.shape) != 2 or w_o.shape[0] != w_v.shape[1] or w_o.shape[1] == 0:
+        raise ValueError(
+            f"w_o must have a row for each of the {w_v.shape[1]} columns of w_v; "
+            f"got shape {tuple(w_o.shape)}"
+        )
+    check_same_dtype(x_q=x_q, w_o=w_o)
+    if b_o is not None:
+        check_weight("b_o", b_o, "(d_out,)", (w_o.shape[1],))
+        check_same_dtype(x_q=x_q, b_o=b_o)
+    check_divides("n_heads", n_heads, "the columns of w_q", w_q.shape[1])
+    check_divides("n_heads", n_heads, "the columns of w_v", w_v.shape[1])
