@@ -677,12 +677,6 @@ def check_lengths(lengths: Any, n: int) -> None:
         raise ValueError(f"lengths must be from 0 to n = {n}; got {int(lengths[wrong][0])}")
 
 
-def check_side(side: Any) -> None:
-    """Raise unless `side` is where padding can stand."""
-    if not isinstance(side, str) or side not in ("left", "right"):
-        raise ValueError(f"side must be 'left' or 'right'; got {side!r}")
-
-
 def check_masks(masks: Sequence[Any]) -> None:
     """Raise unless all masks that aren't None are boolean and broadcast with one another."""
     shape: tuple[int, ...] = ()
@@ -813,3 +807,259 @@ def check_multi_head_inputs(
         check_same_dtype(x_q=x_q, b_o=b_o)
     check_divides("n_heads", n_heads, "the columns of w_q", w_q.shape[1])
     check_divides("n_heads", n_heads, "the columns of w_v", w_v.shape[1])
+
+
+def check_even(name: str, value: Any) -> None:
+    """Raise unless `value` is an even whole number of at least 2.
+
+    Examples
+    --------
+    >>> check_even("d", 5)
+    Traceback (most recent call last):
+    ...
+    ValueError: d must be an even whole number of at least 2; got 5
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 2 or value % 2:
+        raise ValueError(f"{name} must be an even whole number of at least 2; got {value!r}")
+
+
+def check_factor(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite real number of at least 1.
+
+    Examples
+    --------
+    >>> check_factor("factor", 0.25)
+    Traceback (most recent call last):
+    ...
+    ValueError: factor must be a number of at least 1; got 0.25
+    """
+    if not is_number(value) or not 1 <= value < _INFINITY:
+        raise ValueError(f"{name} must be a number of at least 1; got {value!r}")
+
+
+def check_frequencies(frequencies: Any) -> None:
+    """Raise unless `frequencies` is one row of floats, at least one."""
+    check_float("frequencies", frequencies, "(d/2,)")
+    if len(frequencies.shape) != 1 or frequencies.shape[0] == 0:
+        raise ValueError(
+            f"frequencies must have a shape (d/2,), d ≥ 2; got {tuple(frequencies.shape)}"
+        )
+
+
+def check_rotation(x: Any, positions: Any, frequencies: Any) -> None:
+    """Raise unless tokens, their positions and the frequencies of their pairs fit together.
+
+    Parameters
+    ----------
+    x : array or tensor, (..., n, d)
+    positions : array or tensor of real numbers that broadcasts to (..., n)
+    frequencies : array or tensor, (d_rotated / 2,), d_rotated at most d
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check_sequence("x", x, "(..., n, d)")
+    check_frequencies(frequencies)
+    if 2 * frequencies.shape[0] > x.shape[-1]:
+        raise ValueError(
+            f"frequencies must have at most one for each pair of columns of x, "
+            f"{x.shape[-1] // 2}; got {frequencies.shape[0]}"
+        )
+    numbers = hasattr(positions, "dtype") and hasattr(positions, "shape")
+    kind = dtype_name(positions) if numbers else ""
+    # A positions axis of 1 against n tokens would give all tokens one position: nobody means it.
+    fits = numbers and tuple(positions.shape[-1:]) == (x.shape[-2],)
+    if not ("int" in kind or "float" in kind) or not (
+        fits and _broadcasts(tuple(positions.shape), tuple(x.shape[:-1]))
+    ):
+        raise ValueError(
+            f"positions must be an array of real numbers, one for each of the {x.shape[-2]} "
+            f"tokens, that broadcasts to {tuple(x.shape[:-1])}; got {describe(positions)}"
+        )
+    check_library("positions", positions)
+
+
+def check_filled(name: str, x: Any, axes: str) -> None:
+    """Raise unless `x` is an array of floats in which no axis is empty."""
+    check_float(name, x, axes)
+    if 0 in x.shape:
+        raise ValueError(f"{name} must not be empty: {axes}; got shape {tuple(x.shape)}")
+
+
+def check_features(name: str, x: Any, d: int) -> None:
+    """Raise unless `x` is an array of floats whose rows, none of them missing, have the width d."""
+    check_filled(name, x, "(..., d)")
+    if x.shape[-1] != d:
+        raise ValueError(f"{name} must have rows of width d = {d}; got shape {tuple(x.shape)}")
+
+
+def check_feed_forward_inputs(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> None:
+    """Raise unless tokens and the weights of two layers fit together.
+
+    Parameters
+    ----------
+    x : array or tensor, (..., d)
+    w_1, b_1 : array or tensor, (d, d_ff) and (d_ff,)
+    w_2, b_2 : array or tensor, (d_ff, d) and (d,)
+        Either bias may be None.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    d, d_ff = _check_first_layer(x, w_1)
+    check_weight("w_2", w_2, "(d_ff, d)", (d_ff, d))
+    biases = {}
+    for name, b, axis, size in (("b_1", b_1, "d_ff", d_ff), ("b_2", b_2, "d", d)):
+        if b is not None:
+            check_weight(name, b, f"({axis},)", (size,))
+            biases[name] = b
+    check_same_dtype(x=x, w_1=w_1, w_2=w_2, **biases)
+
+
+def check_swiglu_inputs(x: Any, w_1: Any, w_2: Any, w_3: Any) -> None:
+    """Raise unless tokens and the three matrices of a gated feed-forward network fit together."""
+    d, d_ff = _check_first_layer(x, w_1)
+    check_weight("w_2", w_2, "(d_ff, d)", (d_ff, d))
+    check_weight("w_3", w_3, "(d, d_ff)", (d, d_ff))
+    check_same_dtype(x=x, w_1=w_1, w_2=w_2, w_3=w_3)
+
+
+def _check_first_layer(x: Any, w_1: Any) -> tuple[int, int]:
+    """Return d and d_ff of tokens (..., d) and a matrix (d, d_ff) that takes them, or raise."""
+    check_filled("x", x, "(..., d)")
+    check_filled("w_1", w_1, "(d, d_ff)")
+    d = x.shape[-1]
+    if len(w_1.shape) != 2 or w_1.shape[0] != d:
+        raise ValueError(
+            f"w_1 must have a shape (d, d_ff) with d = {d}, the width of x; got {tuple(w_1.shape)}"
+        )
+    return d, w_1.shape[1]
+
+
+def check_norm_inputs(x: Any, gamma: Any, beta: Any, eps: Any, axes: str = "(..., d)") -> None:
+    """Raise unless what is to be normalised, its scale and its shift fit together.
+
+    Parameters
+    ----------
+    x : array or tensor, (..., d)
+    gamma, beta : array or tensor, (d,)
+        `beta` may be None, where there is no shift.
+    eps : float
+    axes : str, default "(..., d)"
+        The axes that `x` must have: "(..., n, d)" asks for two.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    if axes.count(",") > 1:
+        check_sequence("x", x, axes)
+    else:
+        check_filled("x", x, axes)
+    arrays = {"x": x, "gamma": gamma} if beta is None else {"x": x, "gamma": gamma, "beta": beta}
+    for name in list(arrays)[1:]:
+        check_weight(name, arrays[name], "(d,)", (x.shape[-1],))
+    check_same_dtype(**arrays)
+    check_number("eps", eps, above=0.0)
+
+
+def check_correction(y: Any, x: Any) -> None:
+    """Raise unless what a sublayer made of x can be added to it."""
+    check_float("what sublayer returns", y, "(..., d)")
+    check_shape("what sublayer returns", y, "x", tuple(x.shape))
+    check_same_dtype(**{"x": x, "what sublayer returns": y})
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise unless `value` is one of a few words.
+
+    Examples
+    --------
+    >>> check_choice("activation", "tanh", ("relu", "gelu"))
+    Traceback (most recent call last):
+    ...
+    ValueError: activation must be one of relu, gelu; got 'tanh'
+    """
+    words = list(choices)
+    if not isinstance(value, str) or value not in words:
+        raise ValueError(f"{name} must be one of {', '.join(words)}; got {value!r}")
+
+
+def check_table(name: str, table: Any, axes: str = "(V, d)") -> None:
+    """Raise unless `table` is an array of floats with two axes, none of them empty."""
+    check_sequence(name, table, axes)
+    if len(table.shape) != 2:
+        raise ValueError(f"{name} must have a shape {axes}; got {tuple(table.shape)}")
+
+
+def check_lookup(ids: Any, table: Any) -> None:
+    """Raise unless every id is a row of the table. Looks at values."""
+    check_table("table", table)
+    check_whole("ids", ids, "(...)")
+    check_ids("ids", ids, table.shape[0])
+
+
+def check_lookup_gradient(ids: Any, d_output: Any, n_rows: Any) -> None:
+    """Raise unless there is one gradient an id, and every id is a row. Looks at values."""
+    check_at_least("n_rows", n_rows, 1)
+    check_whole("ids", ids, "(...)")
+    check_float("d_output", d_output, "(..., d)")
+    check_leading("d_output", d_output, "ids", tuple(ids.shape), 1)
+    if d_output.shape[-1] == 0:
+        raise ValueError(f"d_output must not be empty along d; got {describe(d_output)}")
+    check_ids("ids", ids, n_rows)
+
+
+def check_tied(hidden: Any, table: Any) -> None:
+    """Raise unless `hidden` has the width and the dtype of the table's rows."""
+    check_float("hidden", hidden, "(..., d)")
+    check_table("table", table)
+    if hidden.shape[-1] != table.shape[1]:
+        raise ValueError(
+            f"hidden must have the width of the table's rows, d = {table.shape[1]}; "
+            f"got {describe(hidden)}"
+        )
+    check_same_dtype(table=table, hidden=hidden)
+
+
+def check_sinusoids(n: Any, d: Any, base: Any, offset: Any) -> None:
+    """Raise unless sinusoidal positions can be computed."""
+    check_at_least("n", n, 1)
+    check_even("d", d)
+    check_number("base", base, above=0.0)
+    check_at_least("offset", offset, 0)
+
+
+def check_position_rows(n: Any, table: Any, offset: Any) -> None:
+    """Raise unless a table of positions has rows for n tokens from `offset` on."""
+    check_at_least("n", n, 1)
+    check_at_least("offset", offset, 0)
+    check_table("table", table, "(max_length, d)")
+    if offset + n > table.shape[0]:
+        raise ValueError(
+            f"offset + n must be at most {table.shape[0]}, the rows of table; got {offset} + {n}"
+        )
+
+
+def check_axes(name: str, x: Any, axes: Any) -> None:
+    """Raise unless `axes` is a tuple of axes of `x`, one at least and none twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_axes("x", np.zeros((2, 3)), (1, -1))
+    Traceback (most recent call last):
+    ...
+    ValueError: axes must name each axis of x once; got (1, -1)
+    """
+    if not isinstance(axes, tuple) or not axes:
+        raise ValueError(f"axes must be a tuple of one axis of {name} at least; got {axes!r}")
+    for axis in axes:
+        check_axis(name, x, axis)
+    if len({axis % len(x.shape) for axis in axes}) < len(axes):
+        raise ValueError(f"axes must name each axis of {name} once; got {axes!r}")
