@@ -1031,7 +1031,7 @@ def check_sinusoids(n: Any, d: Any, base: Any, offset: Any) -> None:
     """Raise unless sinusoidal positions can be computed."""
     check_at_least("n", n, 1)
     check_even("d", d)
-    check_number("base", base, above=0.0)
+    check_number("base", base, above=1)
     check_at_least("offset", offset, 0)
 
 
