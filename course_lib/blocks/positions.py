@@ -50,7 +50,7 @@ def frequencies(d: int, base: float = 10000.0, dtype: torch.dtype | None = None)
     Raises
     ------
     ValueError
-        If `d` isn't an even number of at least 2, `base` isn't above 0, or `dtype` isn't floating.
+        If `d` isn't an even number of at least 2, `base` isn't above 1, or `dtype` isn't floating.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def frequencies(d: int, base: float = 10000.0, dtype: torch.dtype | None = None)
     tensor([1.0000, 0.1000])
     """
     check_even("d", d)
-    check_number("base", base, above=0.0)
+    check_number("base", base, above=1)
     exponents = -torch.arange(0, d, 2, dtype=torch.float64) / d
     return (float(base) ** exponents).to(_floating(dtype))
 
@@ -89,7 +89,7 @@ def sinusoidal_positions(
     Raises
     ------
     ValueError
-        If a size isn't a whole number of at least 1, `d` is odd, `base` isn't above 0, `offset`
+        If a size isn't a whole number of at least 1, `d` is odd, `base` isn't above 1, `offset`
         isn't a whole number of at least 0, or `dtype` isn't floating.
 
     References
@@ -138,7 +138,7 @@ def shift_rotation(
     Raises
     ------
     ValueError
-        If `k` isn't a whole number, `d` isn't an even one of at least 2, `base` isn't above 0, or
+        If `k` isn't a whole number, `d` isn't an even one of at least 2, `base` isn't above 1, or
         `dtype` isn't floating.
 
     References
@@ -212,7 +212,7 @@ class SinusoidalPositions(nn.Module):
     Raises
     ------
     ValueError
-        If `d_model` isn't an even number of at least 2, or `base` isn't above 0.
+        If `d_model` isn't an even number of at least 2, or `base` isn't above 1.
 
     References
     ----------
@@ -228,7 +228,7 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, d_model: int, base: float = 10000.0) -> None:
         check_even("d_model", d_model)
-        check_number("base", base, above=0.0)
+        check_number("base", base, above=1)
         super().__init__()
         self.d_model = d_model
         self.base = base

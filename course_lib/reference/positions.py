@@ -49,7 +49,7 @@ def frequencies(d: int, base: float = 10000.0, dtype: DTypeLike | None = None) -
     Raises
     ------
     ValueError
-        If `d` isn't an even number of at least 2, `base` isn't above 0, or `dtype` isn't floating.
+        If `d` isn't an even number of at least 2, `base` isn't above 1, or `dtype` isn't floating.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def frequencies(d: int, base: float = 10000.0, dtype: DTypeLike | None = None) -
     array([1. , 0.1])
     """
     check_even("d", d)
-    check_number("base", base, above=0.0)
+    check_number("base", base, above=1)
     return (float(base) ** (-np.arange(0, d, 2) / d)).astype(_floating(dtype))
 
 
@@ -87,7 +87,7 @@ def sinusoidal_positions(
     Raises
     ------
     ValueError
-        If a size isn't a whole number of at least 1, `d` is odd, `base` isn't above 0, `offset`
+        If a size isn't a whole number of at least 1, `d` is odd, `base` isn't above 1, `offset`
         isn't a whole number of at least 0, or `dtype` isn't floating.
 
     References
@@ -136,7 +136,7 @@ def shift_rotation(
     Raises
     ------
     ValueError
-        If `k` isn't a whole number, `d` isn't an even one of at least 2, `base` isn't above 0, or
+        If `k` isn't a whole number, `d` isn't an even one of at least 2, `base` isn't above 1, or
         `dtype` isn't floating.
 
     References
