@@ -27,6 +27,7 @@ from course_lib.validation import (
     check_callable,
     check_divides,
     check_even,
+    check_flag,
     check_positive_int,
 )
 
@@ -35,7 +36,9 @@ __all__ = [
     "convolution",
     "count_flops",
     "embedding",
+    "feed_forward",
     "gru",
+    "layer_norm",
     "longest_path",
     "lstm",
     "memory",
@@ -43,8 +46,10 @@ __all__ = [
     "output_projection",
     "plain_self_attention",
     "positions",
+    "rms_norm",
     "rnn",
     "scaled_dot_product_attention",
+    "swiglu",
     "tied_logits",
     "total",
 ]
@@ -708,6 +713,202 @@ def tied_logits(n: int, d: int, vocab_size: int, batch: int = 1) -> dict[str, Co
     lines = output_projection(n, d, vocab_size, batch, bias=False, tied=True)
     del lines["bias"]
     return lines
+
+
+def feed_forward(n: int, d: int, d_ff: int, batch: int = 1, bias: bool = True) -> dict[str, Cost]:
+    """Return what the lines of a feed-forward network with ReLU cost.
+
+    ``4 n d d_ff`` FLOPs: linear in the length, since each token goes through alone. At the usual
+    d_ff = 4 d that is ``16 n d²``, or 8 n d² multiplications.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d, d_ff : int
+        Their width, and the width in between.
+    batch : int, default 1
+        Sequences.
+    bias : bool, default True
+        Whether the two layers have biases.
+
+    Returns
+    -------
+    dict of costs by line: "inner" (x W_1 + b_1), "relu", "outer" (h W_2 + b_2)
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `bias` isn't a boolean.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 3.3.
+
+    Examples
+    --------
+    >>> cost = total(feed_forward(n=10, d=64, d_ff=256))
+    >>> cost.flops, cost.steps, cost.parameters
+    (655360, 2, 33088)
+    """
+    _check_sizes(n=n, d=d, d_ff=d_ff, batch=batch)
+    check_flag("bias", bias)
+    hidden, numbers = batch * n * d_ff, batch * n * d
+
+    def layer(width: int, written: int) -> Cost:
+        return Cost(
+            flops=2 * hidden * d,
+            elementwise_flops=written if bias else 0,
+            activations=written,
+            parameters=d * d_ff + (width if bias else 0),
+            steps=1,
+        )
+
+    return {
+        "inner": layer(d_ff, hidden),
+        "relu": Cost(elementwise_flops=hidden, activations=hidden),
+        "outer": layer(d, numbers),
+    }
+
+
+def swiglu(n: int, d: int, d_ff: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of a gated feed-forward network cost: three matrices, no biases.
+
+    ``6 n d d_ff`` FLOPs; at d_ff = 8/3 d as many as a plain network of d_ff = 4 d.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d, d_ff : int
+        Their width, and the width in between.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "gate" (x W_1), "silu", "values" (x W_3), "product", "outer"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Shazeer, "GLU Variants Improve Transformer", 2020 (arXiv:2002.05202), equation 6.
+
+    Examples
+    --------
+    >>> cost = total(swiglu(n=10, d=6, d_ff=16))
+    >>> cost.flops, cost.steps, cost.parameters
+    (5760, 2, 288)
+    >>> cost.flops == total(feed_forward(n=10, d=6, d_ff=24)).flops
+    True
+    """
+    _check_sizes(n=n, d=d, d_ff=d_ff, batch=batch)
+    hidden, weights = batch * n * d_ff, d * d_ff
+    product = Cost(flops=2 * hidden * d, activations=hidden, parameters=weights)
+    return {
+        "gate": product,
+        # the sigmoid, and the product with it
+        "silu": Cost(elementwise_flops=2 * hidden, activations=hidden),
+        "values": product + Cost(steps=1),  # taken at once with the gate's
+        "product": Cost(elementwise_flops=hidden, activations=hidden),
+        "outer": Cost(flops=2 * hidden * d, activations=batch * n * d, parameters=weights, steps=1),
+    }
+
+
+def layer_norm(n: int, d: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of layer norm cost: nothing but elementwise work and sums over rows.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Their width.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "mean", "variance" (of x − μ), "normalise", "scale and shift"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Ba, Kiros and Hinton, "Layer Normalization", 2016 (arXiv:1607.06450).
+
+    Examples
+    --------
+    >>> cost = total(layer_norm(n=10, d=64))
+    >>> cost.flops, cost.elementwise_flops, cost.steps, cost.parameters
+    (0, 4520, 2, 128)
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    tokens = batch * n
+    numbers = tokens * d
+    return {
+        # a sum over the row, and its division by d
+        "mean": Cost(elementwise_flops=numbers + tokens, activations=tokens, steps=1),
+        # difference, square, sum, division by d; the difference is written too
+        "variance": Cost(
+            elementwise_flops=3 * numbers + tokens, activations=numbers + tokens, steps=1
+        ),
+        # ε, the root, and the division by it
+        "normalise": Cost(elementwise_flops=numbers + 2 * tokens, activations=numbers),
+        "scale and shift": Cost(
+            elementwise_flops=2 * numbers, activations=numbers, parameters=2 * d
+        ),
+    }
+
+
+def rms_norm(n: int, d: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of RMS norm cost: layer norm without the mean and the shift.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Their width.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "mean square", "normalise", "scale"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv:1910.07467).
+
+    Examples
+    --------
+    >>> cost = total(rms_norm(n=10, d=64))
+    >>> cost.flops, cost.elementwise_flops, cost.steps, cost.parameters
+    (0, 2590, 1, 64)
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    tokens = batch * n
+    numbers = tokens * d
+    return {
+        # square, sum, division by d
+        "mean square": Cost(elementwise_flops=2 * numbers + tokens, activations=tokens, steps=1),
+        # ε, the root, and the division by it
+        "normalise": Cost(elementwise_flops=numbers + 2 * tokens, activations=numbers),
+        "scale": Cost(elementwise_flops=numbers, activations=numbers, parameters=d),
+    }
 
 
 def memory(numbers: int, dtype: str = "float32") -> int:

@@ -1063,3 +1063,9 @@ def check_axes(name: str, x: Any, axes: Any) -> None:
         check_axis(name, x, axis)
     if len({axis % len(x.shape) for axis in axes}) < len(axes):
         raise ValueError(f"axes must name each axis of {name} once; got {axes!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False; got {value!r}")
