@@ -48,6 +48,7 @@ __all__ = [
     "positions",
     "rms_norm",
     "rnn",
+    "rotary",
     "scaled_dot_product_attention",
     "swiglu",
     "tied_logits",
@@ -908,6 +909,57 @@ def rms_norm(n: int, d: int, batch: int = 1) -> dict[str, Cost]:
         # ε, the root, and the division by it
         "normalise": Cost(elementwise_flops=numbers + 2 * tokens, activations=numbers),
         "scale": Cost(elementwise_flops=numbers, activations=numbers, parameters=d),
+    }
+
+
+def rotary(
+    n: int, d: int, batch: int = 1, n_heads: int = 1, d_rotated: int | None = None
+) -> dict[str, Cost]:
+    """Return what turning queries or keys costs: nothing but elementwise work.
+
+    ``3 n d_rotated`` FLOPs a head: 4 multiplications and 2 additions for each pair of columns.
+    Queries and keys are each turned once; they share the angles.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Width of a head.
+    batch : int, default 1
+        Sequences. All share one table of angles.
+    n_heads : int, default 1
+    d_rotated : int, optional
+        How many columns turn, even and at most `d`; all of them where left out.
+
+    Returns
+    -------
+    dict of costs by line: "angles" (each with a sine and a cosine), "rotation"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `d_rotated` is odd or above `d`.
+
+    References
+    ----------
+    Su et al., "RoFormer", 2021 (arXiv:2104.09864), section 3.4.2.
+
+    Examples
+    --------
+    >>> cost = total(rotary(n=10, d=64, n_heads=8))
+    >>> cost.flops, cost.elementwise_flops, cost.parameters
+    (0, 16320, 0)
+    """
+    _check_sizes(n=n, d=d, batch=batch, n_heads=n_heads)
+    d_rotated = d if d_rotated is None else d_rotated
+    check_even("d_rotated", d_rotated)
+    if d_rotated > d:
+        raise ValueError(f"d_rotated must be at most d = {d}; got {d_rotated}")
+    angles, heads = n * d_rotated // 2, batch * n_heads
+    return {
+        "angles": Cost(elementwise_flops=3 * angles, activations=3 * angles),
+        "rotation": Cost(elementwise_flops=6 * heads * angles, activations=heads * n * d),
     }
 
 

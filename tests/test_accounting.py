@@ -327,3 +327,47 @@ def test_what_cannot_be_a_cost_or_have_one_is_named(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         call()
+
+
+# --- rotary positions ----------------------------------------------------------------------------
+
+
+class RotationCounter(ElementwiseCounter):
+    """Counts sines and cosines as well."""
+
+    COUNTED = (*ElementwiseCounter.COUNTED, "cos", "sin")
+
+
+@given(size, st.integers(1, 5), st.integers(0, 3), st.integers(1, 3), st.integers(1, 3),
+       st.sampled_from(["rotate_interleaved", "rotate_half_split"]))  # fmt: skip
+def test_a_rotation_costs_the_operations_that_are_counted(
+    n: int, half: int, rest: int, n_heads: int, batch: int, name: str
+) -> None:
+    from course_lib.blocks import rotary
+
+    d = 2 * half + rest
+    x = torch.zeros(batch, n_heads, n, d)
+    args = (x, torch.arange(n), rotary.rotary_frequencies(2 * half))
+    cost = accounting.total(accounting.rotary(n, d, batch, n_heads, d_rotated=2 * half))
+    with RotationCounter() as counter:
+        turned = getattr(rotary, name)(*args)
+    assert cost.elementwise_flops == counter.count
+    assert cost.flops == accounting.count_flops(getattr(rotary, name), *args) == 0
+    assert cost.parameters == 0
+    assert accounting.rotary(n, d, batch, n_heads, 2 * half)["rotation"].activations == (
+        turned.numel()
+    )
+
+
+def test_a_rotation_of_no_pairs_or_too_many_is_named() -> None:
+    for bad in (3, 0, True, 2.0):
+        with pytest.raises(
+            ValueError, match="d_rotated must be an even whole number of at least 2"
+        ):
+            accounting.rotary(4, 8, d_rotated=bad)
+    with pytest.raises(ValueError, match="d_rotated must be an even whole number of at least 2"):
+        accounting.rotary(4, 5)
+    with pytest.raises(ValueError, match="d_rotated must be at most d = 8; got 10"):
+        accounting.rotary(4, 8, d_rotated=10)
+    with pytest.raises(ValueError, match="n_heads must be a whole number of at least 1; got 0"):
+        accounting.rotary(4, 8, n_heads=0)

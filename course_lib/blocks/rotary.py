@@ -14,6 +14,7 @@ from math import ceil, floor, log, pi
 import torch
 from torch import Tensor
 
+from course_lib.blocks.positions import frequencies as sinusoid_frequencies
 from course_lib.precision import widen
 from course_lib.validation import (
     check_at_least,
@@ -40,7 +41,8 @@ __all__ = [
 def rotary_frequencies(d: int, base: float = 10000.0) -> Tensor:
     """Return the angle by which each pair turns from one position to the next.
 
-    ``θ_i = base^(−2i/d)`` for i = 0, …, d/2 − 1 (Su et al. 2021, section 3.2.2).
+    ``θ_i = base^(−2i/d)`` for i = 0, …, d/2 − 1 (Su et al. 2021, section 3.2.2): the frequencies of
+    sinusoidal positions, in double precision whatever the model computes in.
 
     Parameters
     ----------
@@ -63,9 +65,7 @@ def rotary_frequencies(d: int, base: float = 10000.0) -> Tensor:
     >>> rotary_frequencies(8)
     tensor([1.0000, 0.1000, 0.0100, 0.0010], dtype=torch.float64)
     """
-    check_even("d", d)
-    check_number("base", base, above=1)
-    return float(base) ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    return sinusoid_frequencies(d, base, dtype=torch.float64)
 
 
 def rotate_interleaved(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from course_lib.precision import widen
+from course_lib.reference.positions import frequencies as sinusoid_frequencies
 from course_lib.validation import (
     check_at_least,
     check_even,
@@ -43,7 +44,8 @@ __all__ = [
 def rotary_frequencies(d: int, base: float = 10000.0) -> NDArray:
     """Return the angle by which each pair turns from one position to the next.
 
-    ``θ_i = base^(−2i/d)`` for i = 0, …, d/2 − 1 (Su et al. 2021, section 3.2.2).
+    ``θ_i = base^(−2i/d)`` for i = 0, …, d/2 − 1 (Su et al. 2021, section 3.2.2): the frequencies of
+    sinusoidal positions, in double precision whatever the model computes in.
 
     Parameters
     ----------
@@ -66,9 +68,7 @@ def rotary_frequencies(d: int, base: float = 10000.0) -> NDArray:
     >>> rotary_frequencies(8)
     array([1.   , 0.1  , 0.01 , 0.001])
     """
-    check_even("d", d)
-    check_number("base", base, above=1)
-    return float(base) ** (-np.arange(0, d, 2) / d)
+    return sinusoid_frequencies(d, base, dtype=np.float64)
 
 
 def rotate_interleaved(x: NDArray, positions: NDArray, frequencies: NDArray) -> NDArray:
