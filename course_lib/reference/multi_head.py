@@ -188,7 +188,8 @@ def fused_projections(
     """
     check_sequence("x", x, "(..., n, d_in)")
     check_projection("x", x, "w_qkv", w_qkv, "b_qkv", b_qkv)
-    check_divides("3", 3, "the columns of w_qkv", w_qkv.shape[-1])
+    if w_qkv.shape[-1] % 3:
+        raise ValueError(f"w_qkv must have columns for three; got {w_qkv.shape[-1]}")
     q, k, v = np.split(project(x, w_qkv, b_qkv), 3, axis=-1)  # (..., n, d_out) each
     return q, k, v
 
