@@ -940,14 +940,13 @@ def _check_first_layer(x: Any, w_1: Any) -> tuple[int, int]:
     return d, w_1.shape[1]
 
 
-def check_norm_inputs(x: Any, gamma: Any, beta: Any, eps: Any, axes: str = "(..., d)") -> None:
-    """Raise unless what is to be normalised, its scale and its shift fit together.
+def check_scale_inputs(x: Any, gamma: Any, eps: Any, axes: str = "(..., d)") -> None:
+    """Raise unless what is to be normalised and its scale fit together.
 
     Parameters
     ----------
     x : array or tensor, (..., d)
-    gamma, beta : array or tensor, (d,)
-        `beta` may be None, where there is no shift.
+    gamma : array or tensor, (d,)
     eps : float
     axes : str, default "(..., d)"
         The axes that `x` must have: "(..., n, d)" asks for two.
@@ -957,15 +956,18 @@ def check_norm_inputs(x: Any, gamma: Any, beta: Any, eps: Any, axes: str = "(...
     ValueError
         Naming the argument, what came and what was expected.
     """
-    if axes.count(",") > 1:
-        check_sequence("x", x, axes)
-    else:
-        check_filled("x", x, axes)
-    arrays = {"x": x, "gamma": gamma} if beta is None else {"x": x, "gamma": gamma, "beta": beta}
-    for name in list(arrays)[1:]:
-        check_weight(name, arrays[name], "(d,)", (x.shape[-1],))
-    check_same_dtype(**arrays)
+    check = check_sequence if axes == "(..., n, d)" else check_filled
+    check("x", x, axes)
+    check_weight("gamma", gamma, "(d,)", (x.shape[-1],))
+    check_same_dtype(x=x, gamma=gamma)
     check_number("eps", eps, above=0.0)
+
+
+def check_norm_inputs(x: Any, gamma: Any, beta: Any, eps: Any, axes: str = "(..., d)") -> None:
+    """Raise unless what is to be normalised, its scale and its shift fit together."""
+    check_scale_inputs(x, gamma, eps, axes)
+    check_weight("beta", beta, "(d,)", (x.shape[-1],))
+    check_same_dtype(x=x, beta=beta)
 
 
 def check_correction(y: Any, x: Any) -> None:

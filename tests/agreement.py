@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,3 +122,15 @@ def multi_head_inputs(draw: st.DrawFn, square: bool = False) -> MultiHeadInputs:
         widths = {"b_q": h * d_k, "b_k": h * d_k, "b_v": h * d_v, "b_o": d_out}
         arrays |= {name: normal(width) for name, width in widths.items()}
     return MultiHeadInputs(arrays, h)
+
+
+def numerical_gradient(loss: Callable[[np.ndarray], float], x: np.ndarray) -> np.ndarray:
+    """Central differences of a scalar function, one element at a time."""
+    step = 1e-6
+    gradient = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[index] += step
+        down[index] -= step
+        gradient[index] = (loss(up) - loss(down)) / (2 * step)
+    return gradient

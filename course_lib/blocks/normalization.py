@@ -19,6 +19,7 @@ from course_lib.validation import (
     check_norm_inputs,
     check_number,
     check_same_dtype,
+    check_scale_inputs,
     check_shape,
     check_sizes,
 )
@@ -154,7 +155,7 @@ def layer_norm_backward(
     >>> d_x, d_beta
     (tensor([[ 0.1763, -0.2204,  0.0441]]), tensor([1., 0., 0.]))
     """
-    check_norm_inputs(x, gamma, None, eps)
+    check_scale_inputs(x, gamma, eps)
     check_float("d_output", d_output, "(..., d)")
     check_shape("d_output", d_output, "x", x.shape)
     check_same_dtype(x=x, d_output=d_output)
@@ -165,9 +166,9 @@ def layer_norm_backward(
     g = widen(gamma) * d_out
     along = (g * x_hat).mean(dim=-1, keepdim=True)
     d_x = (g - g.mean(dim=-1, keepdim=True) - x_hat * along) / s
-    tokens = tuple(range(x.ndim - 1))
-    d_gamma = (d_out * x_hat).sum(dim=tokens)
-    d_beta = d_out.sum(dim=tokens)
+    tokens = (-1, x.shape[-1])  # all of them under one another
+    d_gamma = (d_out * x_hat).reshape(tokens).sum(dim=0)
+    d_beta = d_out.reshape(tokens).sum(dim=0)
     return d_x.to(x.dtype), d_gamma.to(x.dtype), d_beta.to(x.dtype)
 
 
@@ -203,7 +204,7 @@ def rms_norm(x: Tensor, gamma: Tensor, eps: float = 1e-6) -> Tensor:
     >>> rms_norm(torch.tensor([[1.0, 7.0]]), torch.ones(2))
     tensor([[0.2000, 1.4000]])
     """
-    check_norm_inputs(x, gamma, None, eps)
+    check_scale_inputs(x, gamma, eps)
     wide = widen(x)
     mean_square = (wide**2).mean(dim=-1, keepdim=True)  # (..., 1)
     return (widen(gamma) * wide / torch.sqrt(mean_square + eps)).to(x.dtype)

@@ -19,6 +19,7 @@ from course_lib.validation import (
     check_norm_inputs,
     check_number,
     check_same_dtype,
+    check_scale_inputs,
     check_shape,
 )
 
@@ -154,7 +155,7 @@ def layer_norm_backward(
     >>> d_x.round(3), d_gamma.round(3), d_beta
     (array([[ 0.176, -0.22 ,  0.044]]), array([-0.926,  0.   ,  0.   ]), array([1., 0., 0.]))
     """
-    check_norm_inputs(x, gamma, None, eps)
+    check_scale_inputs(x, gamma, eps)
     check_float("d_output", d_output, "(..., d)")
     check_shape("d_output", d_output, "x", x.shape)
     check_same_dtype(x=x, d_output=d_output)
@@ -165,9 +166,9 @@ def layer_norm_backward(
     g = widen(gamma) * d_out
     along = (g * x_hat).mean(axis=-1, keepdims=True)
     d_x = (g - g.mean(axis=-1, keepdims=True) - x_hat * along) / s
-    tokens = tuple(range(x.ndim - 1))
-    d_gamma = (d_out * x_hat).sum(axis=tokens)
-    d_beta = d_out.sum(axis=tokens)
+    tokens = (-1, x.shape[-1])  # all of them under one another
+    d_gamma = (d_out * x_hat).reshape(tokens).sum(axis=0)
+    d_beta = d_out.reshape(tokens).sum(axis=0)
     return d_x.astype(x.dtype), d_gamma.astype(x.dtype), d_beta.astype(x.dtype)
 
 
@@ -203,7 +204,7 @@ def rms_norm(x: NDArray, gamma: NDArray, eps: float = 1e-6) -> NDArray:
     >>> rms_norm(np.array([[1.0, 7.0]]), np.ones(2)).round(3)
     array([[0.2, 1.4]])
     """
-    check_norm_inputs(x, gamma, None, eps)
+    check_scale_inputs(x, gamma, eps)
     wide = widen(x)
     mean_square = (wide**2).mean(axis=-1, keepdims=True)  # (..., 1)
     return (widen(gamma) * wide / np.sqrt(mean_square + eps)).astype(x.dtype)
