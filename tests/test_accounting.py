@@ -17,7 +17,9 @@ from course_lib.blocks import (
     attention,
     attention_scores,
     embeddings,
+    feed_forward,
     multi_head,
+    normalization,
     positions,
     recurrent,
 )
@@ -529,3 +531,111 @@ def test_positions_that_cannot_be_are_named() -> None:
     with pytest.raises(ValueError, match="max_length must be a whole number of at least 3; got 2"):
         accounting.positions(3, 5, max_length=2)
     assert accounting.total(accounting.positions(3, 5, max_length=3)).parameters == 15
+
+
+class NumberCounter(ElementwiseCounter):
+    """Counts besides what roots, squares and ReLUs write, and the sums and divisions of means."""
+
+    COUNTED = (*ElementwiseCounter.COUNTED, "div", "pow", "relu", "sqrt")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if func.overloadpacket.__name__ == "mean":
+            self.count += args[0].numel() + result.numel()
+        return result
+
+
+def count_numbers(function: Callable[..., Any], *args: Any) -> int:
+    with torch.no_grad(), NumberCounter() as counter:
+        function(*args)
+    return counter.count
+
+
+@given(size, size, size, st.lists(st.integers(1, 3), max_size=2), st.booleans())
+def test_a_feed_forward_network_costs_what_pytorch_counts_ours_and_its_own(
+    n: int, d: int, d_ff: int, leading: list[int], bias: bool
+) -> None:
+    cost = accounting.total(accounting.feed_forward(n, d, d_ff, prod(leading), bias))
+    network = feed_forward.FeedForward(d, d_ff, bias=bias)
+    own = nn.Sequential(nn.Linear(d, d_ff, bias), nn.ReLU(), nn.Linear(d_ff, d, bias))
+    x = torch.zeros(*leading, n, d)
+    assert cost.flops == accounting.count_flops(network, x) == accounting.count_flops(own, x)
+    assert cost.parameters == sum(p.numel() for p in network.parameters())
+    assert cost.parameters == sum(p.numel() for p in own.parameters())
+    w_1, b_1, w_2, b_2 = (torch.zeros(s) for s in ((d, d_ff), (d_ff,), (d_ff, d), (d,)))
+    biases = (b_1, b_2) if bias else (None, None)
+    arguments = (x, w_1, biases[0], w_2, biases[1])
+    assert cost.elementwise_flops == count_numbers(feed_forward.feed_forward, *arguments)
+    assert cost.activations == prod(leading) * n * (2 * d_ff + d)
+
+
+@given(size, size, size, st.lists(st.integers(1, 3), max_size=2))
+def test_a_gated_network_costs_what_pytorch_counts(
+    n: int, d: int, d_ff: int, leading: list[int]
+) -> None:
+    lines = accounting.swiglu(n, d, d_ff, prod(leading))
+    cost = accounting.total(lines)
+    network = feed_forward.SwiGLU(d, d_ff)
+    x = torch.zeros(*leading, n, d)
+    assert cost.flops == accounting.count_flops(network, x)
+    assert cost.parameters == sum(p.numel() for p in network.parameters())
+    assert cost.elementwise_flops == count_numbers(network, x)
+    hidden = network.w_1(x)
+    for name, line in lines.items():
+        assert line.activations == (x if name == "outer" else hidden).numel()
+    assert cost.activations == 4 * hidden.numel() + x.numel()
+
+
+@given(size, size, st.lists(st.integers(1, 3), max_size=2))
+def test_norms_cost_no_product_and_the_elementwise_work_that_is_counted(
+    n: int, d: int, leading: list[int]
+) -> None:
+    x = torch.zeros(*leading, n, d)
+    for name, module in (
+        ("layer_norm", normalization.LayerNorm(d)),
+        ("rms_norm", normalization.RMSNorm(d)),
+    ):
+        cost = accounting.total(getattr(accounting, name)(n, d, prod(leading)))
+        assert cost.flops == accounting.count_flops(module, x) == 0
+        assert cost.elementwise_flops == count_numbers(module, x)
+        assert cost.parameters == sum(p.numel() for p in module.parameters())
+    assert accounting.total(accounting.layer_norm(n, d)).activations == 3 * n * d + 2 * n
+    assert accounting.total(accounting.rms_norm(n, d)).activations == 2 * n * d + n
+
+
+def test_at_four_times_the_width_a_token_costs_eight_square_widths_of_multiplications() -> None:
+    for d in (8, 64, 512):
+        flops = accounting.total(accounting.feed_forward(1, d, 4 * d)).flops
+        assert flops // 2 == 8 * d**2  # a FLOP is a multiplication or an addition
+        three = accounting.total(accounting.swiglu(1, 3 * d, 8 * d)).flops
+        assert three == accounting.total(accounting.feed_forward(1, 3 * d, 12 * d)).flops
+
+
+def test_two_products_of_a_network_wait_for_one_another_with_a_gate_or_without() -> None:
+    x = torch.zeros(5, 3)
+    for name, network in (
+        ("feed_forward", feed_forward.FeedForward(3, 4)),
+        ("swiglu", feed_forward.SwiGLU(3, 4)),
+    ):
+        with torch.no_grad(), LongestChain() as chain:
+            network(x)
+        assert chain.longest == accounting.total(getattr(accounting, name)(5, 3, 4)).steps == 2
+
+
+@pytest.mark.parametrize("function", ["feed_forward", "swiglu", "layer_norm", "rms_norm"])
+@pytest.mark.parametrize("bad", [0, -1, 2.0, True, "4", None])
+def test_sizes_of_networks_and_norms_that_are_not_whole_positive_numbers_are_named(
+    function: str, bad: object
+) -> None:
+    sizes: dict = {"n": 2, "d": 3, "batch": 1}
+    if function in ("feed_forward", "swiglu"):
+        sizes["d_ff"] = 5
+    for name in sizes:
+        with pytest.raises(ValueError, match=f"^{name} must be a whole number of at least 1; got"):
+            getattr(accounting, function)(**{**sizes, name: bad})
+
+
+def test_a_bias_that_is_neither_true_nor_false_is_named() -> None:
+    for bad in (None, 1, "no"):
+        with pytest.raises(ValueError, match=r"^bias must be True or False; got"):
+            accounting.feed_forward(2, 3, 4, bias=bad)
