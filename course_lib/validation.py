@@ -469,20 +469,25 @@ _LIBRARIES = {
 
 
 def check_library(name: str, x: Any) -> None:
-    """Raise where numpy's half of the course gets a tensor, or PyTorch's half an array.
+    """Raise where numpy's half of the course gets a tensor, or PyTorch's half an array."""
+    library = _asking()
+    libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
+    if library is not None and library not in libraries:
+        wanted = {"numpy": "an array of numpy", "torch": "a tensor of PyTorch"}[library]
+        raise ValueError(f"{name} must be {wanted}; got a {type(x).__module__}.{type(x).__name__}")
+
+
+def _asking() -> str | None:
+    """Return the library of the half that calls a check.
 
     Which half asks is read off the call stack, so that none of its lines has to say it. A check
-    that is called from elsewhere takes both.
+    that is called from elsewhere takes both, and gets None.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
     caller = "" if frame is None else str(frame.f_globals.get("__name__"))
-    library = _LIBRARIES.get(caller.rpartition(".")[0])
-    libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
-    if library is not None and library not in libraries:
-        wanted = {"numpy": "an array of numpy", "torch": "a tensor of PyTorch"}[library]
-        raise ValueError(f"{name} must be {wanted}; got a {type(x).__module__}.{type(x).__name__}")
+    return _LIBRARIES.get(caller.rpartition(".")[0])
 
 
 def is_number(x: Any) -> bool:
@@ -1029,12 +1034,46 @@ def check_tied(hidden: Any, table: Any) -> None:
     check_same_dtype(table=table, hidden=hidden)
 
 
-def check_sinusoids(n: Any, d: Any, base: Any, offset: Any) -> None:
-    """Raise unless sinusoidal positions can be computed."""
-    check_at_least("n", n, 1)
+def check_float_dtype(dtype: Any) -> None:
+    """Raise unless `dtype` is None or a floating dtype of the half that asks.
+
+    Examples
+    --------
+    >>> check_float_dtype("int64")
+    Traceback (most recent call last):
+    ...
+    ValueError: dtype must be one of float64, float32, float16; got 'int64'
+    """
+    library = _asking()
+    known = ["float64", "float32", "float16"]
+    if library == "torch":
+        known.append("bfloat16")
+    name = dtype.__name__ if isinstance(dtype, type) else str(dtype).rpartition(".")[2]
+    ours = (type(dtype).__module__ == "torch") == (library == "torch") or library is None
+    if dtype is not None and not (ours and name in known):
+        of = {"torch": " of PyTorch", "numpy": " of numpy"}.get(library or "", "")
+        raise ValueError(f"dtype must be one of {', '.join(known)}{of}; got {dtype!r}")
+
+
+def check_hands(d: Any, base: Any, dtype: Any) -> None:
+    """Raise unless frequencies for d columns can be computed."""
     check_even("d", d)
     check_number("base", base, above=1)
+    check_float_dtype(dtype)
+
+
+def check_sinusoids(n: Any, d: Any, base: Any, offset: Any, dtype: Any = None) -> None:
+    """Raise unless sinusoidal positions can be computed."""
+    check_at_least("n", n, 1)
+    check_hands(d, base, dtype)
     check_at_least("offset", offset, 0)
+
+
+def check_shift(k: Any, d: Any, base: Any, dtype: Any) -> None:
+    """Raise unless sinusoidal positions of width d can be shifted by k."""
+    if isinstance(k, bool) or not isinstance(k, Integral):
+        raise ValueError(f"k must be a whole number; got {k!r}")
+    check_hands(d, base, dtype)
 
 
 def check_position_rows(n: Any, table: Any, offset: Any) -> None:

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from course_lib.validation import (
     check_even,
+    check_hands,
     check_number,
     check_position_rows,
     check_sequence,
+    check_shift,
     check_sinusoids,
     check_sizes,
     describe,
-    whole_number,
 )
 
 __all__ = [
@@ -57,10 +58,9 @@ def frequencies(d: int, base: float = 10000.0, dtype: torch.dtype | None = None)
     >>> frequencies(4, base=100.0)
     tensor([1.0000, 0.1000])
     """
-    check_even("d", d)
-    check_number("base", base, above=1)
-    exponents = -torch.arange(0, d, 2, dtype=torch.float64) / d
-    return (float(base) ** exponents).to(_floating(dtype))
+    check_hands(d, base, dtype)
+    theta = float(base) ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)  # (d / 2,)
+    return theta.to(dtype or torch.get_default_dtype())
 
 
 def sinusoidal_positions(
@@ -104,11 +104,11 @@ def sinusoidal_positions(
             [ 0.8415,  0.5403,  0.0100,  0.9999],
             [ 0.9093, -0.4161,  0.0200,  0.9998]])
     """
-    check_sinusoids(n, d, base, offset)
+    check_sinusoids(n, d, base, offset, dtype)
     p = torch.arange(offset, offset + n)[:, None]  # (n, 1)
     angles = p * frequencies(d, base, dtype=torch.float64)  # (n, d / 2)
     pairs = torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1)  # (n, d / 2, 2)
-    return pairs.reshape(n, d).to(_floating(dtype))
+    return pairs.reshape(n, d).to(dtype or torch.get_default_dtype())
 
 
 def shift_rotation(
@@ -151,15 +151,14 @@ def shift_rotation(
     >>> torch.allclose(sinusoidal_positions(3, 8) @ r, sinusoidal_positions(3, 8, offset=5))
     True
     """
-    if whole_number(k) is None:
-        raise ValueError(f"k must be a whole number; got {k!r}")
-    angles = int(k) * frequencies(d, base, dtype=torch.float64)  # (d / 2,)
+    check_shift(k, d, base, dtype)
+    angles = k * frequencies(d, base, dtype=torch.float64)  # (d / 2,)
     sine, cosine = torch.arange(0, d, 2), torch.arange(1, d, 2)  # the columns of each pair
     rotation = torch.zeros(d, d, dtype=torch.float64)
     rotation[sine, sine] = rotation[cosine, cosine] = torch.cos(angles)
     rotation[cosine, sine] = torch.sin(angles)
     rotation[sine, cosine] = -torch.sin(angles)
-    return rotation.to(_floating(dtype))
+    return rotation.to(dtype or torch.get_default_dtype())
 
 
 def learned_positions(n: int, table: Tensor, offset: int = 0) -> Tensor:
@@ -319,15 +318,6 @@ class LearnedPositions(nn.Module):
         """
         _check_width(x, self.table.shape[1])
         return x + learned_positions(x.shape[-2], self.table, offset)
-
-
-def _floating(dtype: torch.dtype | None) -> torch.dtype:
-    """Return a floating dtype, PyTorch's default where none is asked for, or raise."""
-    if dtype is None:
-        return torch.get_default_dtype()
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise ValueError(f"dtype must be a floating dtype of PyTorch; got {dtype!r}")
-    return dtype
 
 
 def _check_width(x: Tensor, d_model: int) -> None:

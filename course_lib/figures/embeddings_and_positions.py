@@ -82,7 +82,7 @@ table, -1.0. b, id 1: a 1 in column 1 of 2, and row 1 of the table, -1.0.
     rows, x = one_hot(ids, v), embedding(ids, e)
     colours = [*COLOURS.values(), _BLUE, _ORANGE]
     ink = {i: colours[place] for place, i in enumerate(dict.fromkeys(ids.tolist()))}
-    d, small, wide, high = e.shape[1], 17, 31, 24
+    d, small, wide, high = e.shape[1], 17, 36, 24
     # Above: one-hot rows and what comes out. Below: the table, whose rows are the words.
     left, top = 78, 62
     right = 352 - wide * d

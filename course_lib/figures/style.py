@@ -305,7 +305,7 @@ class Sliders(Svg):
             '<label style="display:flex;align-items:center;gap:.6rem;font-size:.9rem">'
             f'<span style="min-width:7.5rem">{escape(label)} = <output>{value}</output></span>'
             f'<input type="range" min="{low}" max="{high}" step="1" value="{value}" '
-            'style="flex:1;min-width:0;height:2.2rem;accent-color:currentColor;cursor:pointer">'
+            'style="flex:1;min-width:0;height:2.2rem;accent-color:#0072B2;cursor:pointer">'
             "</label>"
             for label, low, high, value in self.sliders
         )

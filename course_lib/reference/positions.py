@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from course_lib.validation import (
-    check_even,
-    check_number,
+    check_hands,
     check_position_rows,
+    check_shift,
     check_sinusoids,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -56,9 +55,9 @@ def frequencies(d: int, base: float = 10000.0, dtype: DTypeLike | None = None) -
     >>> frequencies(4, base=100.0)
     array([1. , 0.1])
     """
-    check_even("d", d)
-    check_number("base", base, above=1)
-    return (float(base) ** (-np.arange(0, d, 2) / d)).astype(_floating(dtype))
+    check_hands(d, base, dtype)
+    theta = float(base) ** (-np.arange(0, d, 2) / d)  # (d / 2,)
+    return theta.astype(np.float64 if dtype is None else dtype)
 
 
 def sinusoidal_positions(
@@ -102,11 +101,11 @@ def sinusoidal_positions(
            [ 0.841,  0.54 ,  0.01 ,  1.   ],
            [ 0.909, -0.416,  0.02 ,  1.   ]])
     """
-    check_sinusoids(n, d, base, offset)
+    check_sinusoids(n, d, base, offset, dtype)
     p = np.arange(offset, offset + n)[:, None]  # (n, 1)
     angles = p * frequencies(d, base)  # (n, d / 2)
     pairs = np.stack([np.sin(angles), np.cos(angles)], axis=-1)  # (n, d / 2, 2)
-    return pairs.reshape(n, d).astype(_floating(dtype))
+    return pairs.reshape(n, d).astype(np.float64 if dtype is None else dtype)
 
 
 def shift_rotation(
@@ -149,15 +148,14 @@ def shift_rotation(
     >>> np.allclose(sinusoidal_positions(3, 8) @ r, sinusoidal_positions(3, 8, offset=5))
     True
     """
-    if whole_number(k) is None:
-        raise ValueError(f"k must be a whole number; got {k!r}")
-    angles = int(k) * frequencies(d, base)  # (d / 2,)
+    check_shift(k, d, base, dtype)
+    angles = k * frequencies(d, base)  # (d / 2,)
     sine, cosine = np.arange(0, d, 2), np.arange(1, d, 2)  # the columns of each pair
     rotation = np.zeros((d, d))
     rotation[sine, sine] = rotation[cosine, cosine] = np.cos(angles)
     rotation[cosine, sine] = np.sin(angles)
     rotation[sine, cosine] = -np.sin(angles)
-    return rotation.astype(_floating(dtype))
+    return rotation.astype(np.float64 if dtype is None else dtype)
 
 
 def learned_positions(n: int, table: NDArray, offset: int = 0) -> NDArray:
@@ -196,16 +194,3 @@ def learned_positions(n: int, table: NDArray, offset: int = 0) -> NDArray:
     """
     check_position_rows(n, table, offset)
     return table[offset : offset + n]  # (n, d)
-
-
-def _floating(dtype: DTypeLike | None) -> DTypeLike:
-    """Return a floating dtype, float64 where none is asked for, or raise."""
-    if dtype is None:
-        return np.float64
-    try:
-        known = np.dtype(dtype)
-    except TypeError:
-        known = None
-    if known is None or known.kind != "f":
-        raise ValueError(f"dtype must be a floating dtype of numpy; got {dtype!r}")
-    return known
