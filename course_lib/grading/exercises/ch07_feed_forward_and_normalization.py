@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from course_lib.grading.exercises.ch02_why_transformers import Layer
+from course_lib.grading.exercises.entries import case, wrong
 from course_lib.grading.exercises.inputs import draw
-from course_lib.grading.model import Alternative, Case, Exercise, Misconception
+from course_lib.grading.model import Alternative, Exercise
 from course_lib.reference import feed_forward as ref_ffn
 from course_lib.reference import normalization as ref
 from course_lib.reference import residual as ref_residual
@@ -22,25 +23,11 @@ from course_lib.reference import residual as ref_residual
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EXERCISES", "case", "leak", "mistake", "normalize", "residual_stack"]
+__all__ = ["EXERCISES", "leak", "normalize", "residual_stack"]
 
 
 # -- what the misconceptions share -----------------------------------------------------------------
 # Written out: the course's own functions refuse to work while a student's are checked.
-
-
-def mistake(
-    name: str, wrong: Callable[..., Any], *, valid_variant: bool = False, program: str | None = None
-) -> Callable[[str], Misconception]:
-    """Name a wrong answer; what it returns takes the hint."""
-    return lambda hint: Misconception(
-        name=name, wrong=wrong, hint=hint, valid_variant=valid_variant, program=program
-    )
-
-
-def case(name: str, inputs: Mapping[str, Any] | Callable[[int], Any], shows: str) -> Case:
-    """Name a case's inputs and what a right function does with them."""
-    return Case(name=name, inputs=inputs, shows=shows)
 
 
 _erf = np.vectorize(erf, otypes=[float])
@@ -93,7 +80,7 @@ def _nothing_comes_in(seed: int) -> dict[str, Any]:
 
 _FFN_CASES = [
     case(
-        "one token, weights 1",
+        "one token, weights 1 | what is below 0 is cut off",
         {
             "x": np.array([[2.0, -3.0]]),
             "w_1": np.eye(2),
@@ -101,21 +88,19 @@ _FFN_CASES = [
             "w_2": np.eye(2),
             "b_2": np.zeros(2),
         },
-        "what is below 0 is cut off",
     ),
-    case("tokens of zeros", _nothing_comes_in, "what the biases do alone"),
+    case("tokens of zeros | what the biases do alone", _nothing_comes_in),
     case(
-        "5 tokens of width 3, inner width 7",
+        "5 tokens of width 3, inner width 7 | wider inside, and as wide as before outside",
         _drawn_network((5,), 3, 7),
-        "wider inside, and as wide as before outside",
     ),
     case(
-        "2 sequences of 4 tokens, width 3, inner width 6",
+        "2 sequences of 4 tokens, width 3, inner width 6 | each token alone, whatever axes stand "
+        "in front",
         _drawn_network((2, 4), 3, 6),
-        "each token alone, whatever axes stand in front",
     ),
     case(
-        "GELU from −4 to 4",
+        "GELU from −4 to 4 | the exact one, to four decimals and more",
         {
             "x": np.arange(-4.0, 5.0)[:, None],
             "w_1": np.eye(1),
@@ -124,12 +109,10 @@ _FFN_CASES = [
             "b_2": np.zeros(1),
             "activation": "gelu",
         },
-        "the exact one, to four decimals and more",
     ),
     case(
-        "GELU, 4 tokens of width 2, inner width 5",
+        "GELU, 4 tokens of width 2, inner width 5 | the same network with the other bend",
         _drawn_network((4,), 2, 5, activation="gelu"),
-        "the same network with the other bend",
     ),
 ]
 
@@ -161,81 +144,84 @@ def _sigmoid(x: NDArray) -> NDArray:
     return 1.0 / (1.0 + np.exp(-x))
 
 
+def _gelu_by_number(x: NDArray) -> NDArray:
+    raise TypeError("only 0-dimensional arrays can be converted to Python scalars")  # by math.erf
+
+
 _FFN_WRONG = [
-    mistake("no non-linearity", _ffn(relu=_same, gelu=_same))(
-        "Your numbers are those of two matrix products with nothing between them, and two "
-        "linear layers in a row are one linear layer. → What happens to the inner numbers before "
-        "W_2 sees them?"
+    wrong(
+        _ffn(relu=_same, gelu=_same),
+        "no non-linearity | Your numbers are those of two matrix products with nothing between "
+        "them, and two linear layers in a row are one linear layer. → What happens to the inner "
+        "numbers before W_2 sees them?",
     ),
-    mistake("ReLU whatever is asked for", _ffn(gelu=_relu))(
-        "With ReLU you're right; where GELU is asked for you still cut off at 0. → Where does "
-        "your function look at `activation`?"
+    wrong(
+        _ffn(gelu=_relu),
+        "ReLU whatever is asked for | With ReLU you're right; where GELU is asked for you still "
+        "cut off at 0. → Where does your function look at `activation`?",
     ),
-    mistake(
-        "ReLU at the end",
+    wrong(
         _ffn(inner=lambda x, w, b, act: x @ w + b, outer=lambda h, w, b, act: act(h @ w + b)),
-    )(
-        "The bend comes after the second layer, so no output is ever clearly below 0, and the "
-        "two products in front of it are one. → Between which two steps does the formula bend?"
+        "ReLU at the end | The bend comes after the second layer, so no output is ever clearly "
+        "below 0, and the two products in front of it are one. → Between which two steps does the "
+        "formula bend?",
     ),
-    mistake("the first bias left out", _ffn(inner=lambda x, w, b, act: act(x @ w)))(
-        "Your tokens of zeros come out as b_2 alone: every bend sits at 0, as if there were "
-        "no b_1. → What is added to x W_1 before the activation?"
+    wrong(
+        _ffn(inner=lambda x, w, b, act: act(x @ w)),
+        "the first bias left out | Your tokens of zeros come out as b_2 alone: every bend sits at "
+        "0, as if there were no b_1. → What is added to x W_1 before the activation?",
     ),
-    mistake("the second bias left out", _ffn(outer=lambda h, w, b, act: h @ w))(
-        "Your outputs are off by the same row for every token, wherever it stands: something "
-        "constant is missing at the end. → What is added after W_2?"
+    wrong(
+        _ffn(outer=lambda h, w, b, act: h @ w),
+        "the second bias left out | Your outputs are off by the same row for every token, wherever "
+        "it stands: something constant is missing at the end. → What is added after W_2?",
     ),
-    mistake(
-        "both biases left out",
+    wrong(
         _ffn(inner=lambda x, w, b, act: act(x @ w), outer=lambda h, w, b, act: h @ w),
-    )(
-        "Tokens of zeros come out as zeros, which is what a network without biases does. → "
-        "Which two arguments does your function never use?"
+        "both biases left out | Tokens of zeros come out as zeros, which is what a network without "
+        "biases does. → Which two arguments does your function never use?",
     ),
-    mistake("np.max in the place of np.maximum", _ffn(relu=lambda h: np.max(h, 0)))(
-        "An axis is gone: `np.max(h, 0)` takes the largest number along axis 0, which mixes "
-        "the tokens. → Which function of numpy compares number by number with 0?"
+    wrong(
+        _ffn(relu=lambda h: np.max(h, 0)),
+        "np.max in the place of np.maximum | An axis is gone: `np.max(h, 0)` takes the largest "
+        "number along axis 0, which mixes the tokens. → Which function of numpy compares number by "
+        "number with 0?",
     ),
-    mistake(
-        "weights transposed",
-        _ffn(inner=lambda x, w, b, act: act(x @ w.T + b), outer=lambda h, w, b, act: h @ w.T + b),
-    )(
-        "You multiply by transposed weights, as for a layout (d_out, d_in). Here W_1 is "
-        "(d, d_ff) and rows are tokens. → Which product of x and W_1 has matching inner sizes as "
-        "they stand?"
+    wrong(
+        _ffn(gelu=_gelu_by_number),
+        "math.erf of an array | Your GELU stops with a TypeError: `math.erf` takes one number, and "
+        "the inner numbers come as an array. → Which function of numpy makes one that takes "
+        "arrays out of it?",
     ),
-    mistake("the tanh form of GELU", _ffn(gelu=_gelu_tanh(3)), valid_variant=True)(
-        "this exercise uses the exact GELU, x·Φ(x); yours is the approximation with tanh, "
-        "which GPT-2 uses and which is off by up to 5·10⁻⁴. → How is Φ written with the error "
-        "function?"
+    wrong(
+        _ffn(gelu=_gelu_tanh(3)),
+        "the tanh form of GELU | this exercise uses the exact GELU, x·Φ(x); yours is the "
+        "approximation with tanh, which GPT-2 uses and which is off by up to 5·10⁻⁴. → How is Φ "
+        "written with the error function?",
+        variant=True,
     ),
-    mistake("a square for the cube in GELU's tanh form", _ffn(gelu=_gelu_tanh(2)))(
-        "This is the tanh form of GELU with a square where a cube belongs, so left and right "
-        "of 0 it's off by different amounts. And the exact one is asked for. → How is Φ written "
-        "with the error function, which `math.erf` computes?"
+    wrong(
+        _ffn(gelu=_gelu_tanh(2)),
+        "a square for the cube in GELU's tanh form | This is the tanh form of GELU with a square "
+        "where a cube belongs, so left and right of 0 it's off by different amounts. And the exact "
+        "one is asked for. → How is Φ written with the error function, which `math.erf` computes?",
     ),
-    mistake(
-        "GELU from a sigmoid", _ffn(gelu=lambda x: x * _sigmoid(1.702 * x)), valid_variant=True
-    )(
-        "this exercise uses the exact GELU, x·Φ(x); yours is the quick approximation "
-        "x·σ(1.702x), off by up to 0.02. → How is Φ written with the error function?"
+    wrong(
+        _ffn(gelu=lambda x: x * _sigmoid(1.702 * x)),
+        "GELU from a sigmoid | this exercise uses the exact GELU, x·Φ(x); yours is the quick "
+        "approximation x·σ(1.702x), off by up to 0.02. → How is Φ written with the error function?",
+        variant=True,
     ),
-    mistake("SiLU", _ffn(gelu=lambda x: x * _sigmoid(x)))(
-        "Your curve is x·σ(x), which is called SiLU or Swish, and it's clearly flatter around "
-        "0 than GELU. → Which function multiplies x in GELU, if it isn't the sigmoid?"
+    wrong(
+        _ffn(gelu=lambda x: 0.5 * (1.0 + _erf(x / sqrt(2.0)))),
+        "Φ alone | Your GELU stays between 0 and 1: that's Φ(x), the share that is let through. → "
+        "What is it a share of?",
     ),
-    mistake("√2 forgotten in GELU", _ffn(gelu=lambda x: 0.5 * x * (1.0 + _erf(x))))(
-        "Your GELU is too steep: the error function belongs to a bell curve of variance ½, Φ "
-        "to one of variance 1. → By what must x be divided inside `erf`?"
-    ),
-    mistake("Φ alone", _ffn(gelu=lambda x: 0.5 * (1.0 + _erf(x / sqrt(2.0)))))(
-        "Your GELU stays between 0 and 1: that's Φ(x), the share that is let through. → What "
-        "is it a share of?"
-    ),
-    mistake("the token added", _ffn(after=lambda y, x: x + y))(
-        "Your output is the network's plus the token itself. That sum is the residual "
-        "connection around the network, which is another exercise. → What does the formula add up?"
+    wrong(
+        _ffn(after=lambda y, x: x + y),
+        "the token added | Your output is the network's plus the token itself. That sum is the "
+        "residual connection around the network, which is another exercise. → What does the "
+        "formula add up?",
     ),
 ]
 
@@ -327,31 +313,28 @@ def _even_token(seed: int) -> dict[str, Any]:
 
 _LAYER_CASES = [
     case(
-        "one token 1, 2, 3, 4, with γ = 1 and β = 0",
+        "one token 1, 2, 3, 4, with γ = 1 and β = 0 | mean 0, mean square 1",
         {
             "x": np.array([[1.0, 2.0, 3.0, 4.0]]),
             "gamma": np.ones(4),
             "beta": np.zeros(4),
         },
-        "mean 0, mean square 1",
     ),
-    case("5 tokens of width 3", _normed(5, 3, shift=0.7), "each token alone, then γ and β"),
-    case("ε = 0.1", _normed(3, 5, eps=0.1), "where ε stands makes a difference"),
-    case("a token of equal numbers", _even_token, "it comes out as β"),
-    case("4 tokens of width 4", _normed(4, 4), "the last axis, though both are equally long"),
+    case("5 tokens of width 3 | each token alone, then γ and β", _normed(5, 3, shift=0.7)),
+    case("ε = 0.1 | where ε stands makes a difference", _normed(3, 5, eps=0.1)),
+    case("a token of equal numbers | it comes out as β", _even_token),
+    case("4 tokens of width 4 | the last axis, though both are equally long", _normed(4, 4)),
     case(
-        "2 sequences of 3 tokens, width 4",
+        "2 sequences of 3 tokens, width 4 | whatever axes stand in front",
         _normed(2, 3, 4, shift=-0.4),
-        "whatever axes stand in front",
     ),
     case(
-        "numbers far from 0",
+        "numbers far from 0 | a shift of a token changes nothing",
         {
             "x": 1e8 + np.array([[1.0, 2.0, 4.0], [5.0, 1.0, 3.0]]),
             "gamma": np.array([1.0, 2.0, 3.0]),
             "beta": np.array([0.5, 0.0, -0.5]),
         },
-        "a shift of a token changes nothing",
     ),
 ]
 
@@ -390,83 +373,79 @@ def _layer_in_place(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5
 
 
 _LAYER_WRONG = [
-    mistake("divided by d − 1", _divided(lambda x, eps: np.sqrt(_var(x, 1) + eps)))(
-        "Your numbers are too small by the factor √((d−1)/d): your variance divides by d − 1, "
-        "as an estimate from a sample does. With d = 512 nobody would see it. → What does layer "
-        "norm divide the sum of squares by?"
+    wrong(
+        _divided(lambda x, eps: np.sqrt(_var(x, 1) + eps)),
+        "divided by d − 1 | Your numbers are too small by the factor √((d−1)/d): your variance "
+        "divides by d − 1, as an estimate from a sample does. With d = 512 nobody would see it. → "
+        "What does layer norm divide the sum of squares by?",
     ),
-    mistake("ε outside the root", _divided(lambda x, eps: np.sqrt(_var(x)) + eps))(
-        "With a tiny ε you're right; with ε = 0.1 it shows that you add it to the standard "
-        "deviation. → Is ε added to the variance or to its root?"
+    wrong(
+        _divided(lambda x, eps: np.sqrt(_var(x)) + eps),
+        "ε outside the root | Your numbers are off in the fifth or sixth digit, and by much more "
+        "with ε = 0.1: you add it to the standard deviation. → Is ε added to the variance or to "
+        "its root?",
     ),
-    mistake(
-        "divided by d − 1, ε outside the root", _divided(lambda x, eps: np.sqrt(_var(x, 1)) + eps)
-    )(
-        "Two things: your variance divides by d − 1, as `torch.std` does, and ε is added to "
-        "the root in the place of the variance. → Which formula for σ does the text give?"
+    wrong(
+        _divided(lambda x, eps: np.sqrt(_var(x, 1)) + eps),
+        "divided by d − 1, ε outside the root | Two things: your variance divides by d − 1, as "
+        "`torch.std` does, and ε is added to the root in the place of the variance. → Which "
+        "formula for σ does the text give?",
     ),
-    mistake("along axis 0", _layer(lambda x, eps: _standard(x, 0, eps)))(
-        "You take mean and variance along axis 0: over the tokens, or over the batch where "
-        "there is one. One token alone becomes β. → Which axis holds the numbers of one token, "
-        "counted from the end?"
+    wrong(
+        _layer(lambda x, eps: _standard(x, 0, eps)),
+        "along axis 0 | You take mean and variance along axis 0: over the tokens, or over the "
+        "batch where there is one. One token alone becomes β. → Which axis holds the numbers of "
+        "one token, counted from the end?",
     ),
-    mistake("along axis 1", _layer(lambda x, eps: _standard(x, 1, eps)))(
-        "For one sequence that's right. In a batch axis 1 is that of the tokens. → Which "
-        "number names the last axis, however many there are in front?"
+    wrong(
+        _layer(lambda x, eps: _standard(x, None, eps)),
+        "over everything | There is one mean and one variance for the whole array, so that every "
+        "token depends on all others. → What do `mean()` and `var()` cover when they aren't told "
+        "an axis?",
     ),
-    mistake("over everything", _layer(lambda x, eps: _standard(x, None, eps)))(
-        "There is one mean and one variance for the whole array, so that every token depends "
-        "on all others. → What do `mean()` and `var()` cover when they aren't told an axis?"
+    wrong(
+        _layer(finish=lambda h, gamma, beta: h),
+        "γ and β left out | With γ = 1 and β = 0 you're right: your tokens have mean 0 and "
+        "variance 1, and stay so. → What do the two learned vectors do with them?",
     ),
-    mistake("γ and β left out", _layer(finish=lambda h, gamma, beta: h))(
-        "With γ = 1 and β = 0 you're right: your tokens have mean 0 and variance 1, and stay "
-        "so. → What do the two learned vectors do with them?"
+    wrong(
+        _layer(finish=lambda h, gamma, beta: gamma * h),
+        "β left out | A token of equal numbers comes out as 0 with you; the learned shift is "
+        "missing. → Which argument does your function never use?",
     ),
-    mistake("β left out", _layer(finish=lambda h, gamma, beta: gamma * h))(
-        "A token of equal numbers comes out as 0 with you; the learned shift is missing. → "
-        "Which argument does your function never use?"
+    wrong(
+        _layer(lambda x, eps: _standard(x)),
+        "ε ignored | You have your own ε, a constant: where the caller asks for ε = 0.1 nothing "
+        "changes. → Where does your function use its argument `eps`?",
     ),
-    mistake("γ after β", _layer(finish=lambda h, gamma, beta: gamma * (h + beta)))(
-        "A token of equal numbers comes out as γβ: you add the shift and scale it then. → In "
-        "which order do γ and β act?"
+    wrong(
+        _layer(lambda x, eps: _standard(x, eps=0.0)),
+        "no ε at all | A token of equal numbers has variance 0, and 0/0 is NaN. → What does the "
+        "formula add to the variance so that this can't happen?",
     ),
-    mistake("divided by the variance", _divided(lambda x, eps: _var(x) + eps))(
-        "You divide by the variance: a token twice as large comes out half as large. → What "
-        "must numbers be divided by so that their variance is 1?"
-    ),
-    mistake("ε ignored", _layer(lambda x, eps: _standard(x)))(
-        "You have your own ε, a constant: where the caller asks for ε = 0.1 nothing changes. "
-        "→ Where does your function use its argument `eps`?"
-    ),
-    mistake("no ε at all", _layer(lambda x, eps: _standard(x, eps=0.0)))(
-        "A token of equal numbers has variance 0, and 0/0 is NaN. → What does the formula add "
-        "to the variance so that this can't happen?"
-    ),
-    mistake(
-        "the root mean square",
+    wrong(
         _layer(lambda x, eps: x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)),
-        valid_variant=True,
-    )(
-        "this exercise uses layer norm; yours divides by the root mean square without "
-        "centring first, which is RMSNorm (with a β). → What is taken away from every number "
-        "before the division?"
+        "the root mean square | this exercise uses layer norm; yours divides by the root mean "
+        "square without centring first, which is RMSNorm (with a β). → What is taken away from "
+        "every number before the division?",
+        variant=True,
     ),
-    mistake("the mean square less the squared mean", _divided(_apart))(
-        "The formula E[x²] − E[x]² is right on paper. With numbers near 10⁸ it takes two "
-        "huge numbers from each other and nothing exact is left. → Which squares would be small "
-        "there, if the mean were taken away first?"
+    wrong(
+        _divided(_apart),
+        "the mean square less the squared mean | The formula E[x²] − E[x]² is right on paper. With "
+        "numbers near 10⁸ it takes two huge numbers from each other and nothing exact is left. → "
+        "Which squares would be small there, if the mean were taken away first?",
     ),
-    mistake(
-        "the mean has lost its axis",
+    wrong(
         _layer(lambda x, eps: (x - x.mean(-1)) / np.sqrt(x.var(-1) + eps)),
-    )(
-        "The means came out without their axis, so that they can't be set against rows; for 4 "
-        "tokens of width 4 they are set against the columns instead. → Which argument of `mean` "
-        "keeps the axis, with length 1?"
+        "the mean has lost its axis | The means came out without their axis, so that they can't be "
+        "set against rows; for 4 tokens of width 4 they are set against the columns instead. → "
+        "Which argument of `mean` keeps the axis, with length 1?",
     ),
-    mistake("x is overwritten", _layer_in_place)(
-        "The numbers are right, but the caller's tokens are gone, which a residual connection "
-        "still needs. → Which line writes into `x` itself?"
+    wrong(
+        _layer_in_place,
+        "x is overwritten | The numbers are right, but the caller's tokens are gone, which a "
+        "residual connection still needs. → Which line writes into `x` itself?",
     ),
 ]
 
@@ -542,28 +521,26 @@ def _backward(*shape: int, **more: Any) -> Callable[[int], dict[str, Any]]:
 
 _BACKWARD_CASES = [
     case(
-        "one token, γ = 1",
+        "one token, γ = 1 | the worked example",
         {
             "x": np.array([[1.0, 3.0]]),
             "gamma": np.ones(2),
             "d_output": np.array([[1.0, 0.0]]),
             "eps": 1.0,
         },
-        "the worked example",
     ),
     case(
-        "the same gradient everywhere, γ = 1",
+        "the same gradient everywhere, γ = 1 | a shift of the output can't come from x",
         {
             "x": np.array([[1.0, -2.0, 4.0], [0.0, 5.0, 1.0]]),
             "gamma": np.ones(3),
             "d_output": np.array([[2.0, 2.0, 2.0], [3.0, 3.0, 3.0]]),
         },
-        "a shift of the output can't come from x",
     ),
-    case("one token of width 4", _backward(1, 4), "γ weighs the gradient"),
-    case("5 tokens of width 3", _backward(5, 3), "all tokens use the same γ and β"),
-    case("ε = 0.5", _backward(3, 5, eps=0.5), "ε takes part"),
-    case("2 sequences of 3 tokens, width 4", _backward(2, 3, 4), "over all axes in front"),
+    case("one token of width 4 | γ weighs the gradient", _backward(1, 4)),
+    case("5 tokens of width 3 | all tokens use the same γ and β", _backward(5, 3)),
+    case("ε = 0.5 | ε takes part", _backward(3, 5, eps=0.5)),
+    case("2 sequences of 3 tokens, width 4 | over all axes in front", _backward(2, 3, 4)),
 ]
 
 
@@ -574,7 +551,6 @@ def _back(
     mean: float = 1.0,
     slope: float = 1.0,
     scaled: bool = True,
-    ddof: int = 0,
     own_eps: float | None = None,
     d_gamma: Callable[..., Any] = lambda d, h, x: _summed(d * h),
     d_beta: Callable[..., Any] = lambda d: _summed(d),
@@ -584,8 +560,8 @@ def _back(
 
     def backward(x: NDArray, gamma: NDArray, d_output: NDArray, eps: float = 1e-5) -> Any:
         eps = eps if own_eps is None else own_eps
-        h = _standard(x, eps=eps, ddof=ddof)
-        sigma = np.sqrt(_var(x, ddof) + eps)
+        h = _standard(x, eps=eps)
+        sigma = np.sqrt(_var(x) + eps)
         g = weigh(d_output, gamma)
         if d_x is not None:
             dx = d_x(g, h, sigma, gamma)
@@ -602,82 +578,76 @@ def _summed(d: NDArray) -> NDArray:
     return d.sum(axis=tuple(range(d.ndim - 1)))
 
 
-def _averaged(d: NDArray) -> NDArray:
-    return d.mean(axis=tuple(range(d.ndim - 1)))
-
-
 def _back_sums(g: NDArray, h: NDArray, sigma: NDArray, gamma: NDArray) -> NDArray:
     return (g - g.sum(-1, keepdims=True) - h * (g * h).sum(-1, keepdims=True)) / sigma
 
 
 _BACKWARD_WRONG = [
-    mistake("mean and deviation taken for constants", _back(mean=0.0, slope=0.0))(
-        "Your dx is γ·d_output/σ, as if mean and deviation were given numbers. They move when "
-        "x moves. → Through which other numbers of the token does one number of x reach the "
-        "output?"
+    wrong(
+        _back(mean=0.0, slope=0.0),
+        "mean and deviation taken for constants | Your dx is γ·d_output/σ, as if mean and "
+        "deviation were given numbers. They move when x moves. → Through which other numbers of "
+        "the token does one number of x reach the output?",
     ),
-    mistake("the mean taken for a constant", _back(mean=0.0))(
-        "A number of x also raises the mean, which lowers all outputs of its token; that way "
-        "back is missing in your dx. Its rows should sum to 0. → What is to be taken away from "
-        "every gradient for it?"
+    wrong(
+        _back(mean=0.0),
+        "the mean taken for a constant | A number of x also raises the mean, which lowers all "
+        "outputs of its token; that way back is missing in your dx. Its rows should sum to 0. → "
+        "What is to be taken away from every gradient for it?",
     ),
-    mistake("the deviation taken for a constant", _back(slope=0.0))(
-        "A number of x also changes the deviation, which scales all outputs of its token; "
-        "that way back is missing in your dx. → How much does σ change when one number does, in "
-        "terms of x̂?"
+    wrong(
+        _back(slope=0.0),
+        "the deviation taken for a constant | A number of x also changes the deviation, which "
+        "scales all outputs of its token; that way back is missing in your dx. → How much does σ "
+        "change when one number does, in terms of x̂?",
     ),
-    mistake("γ left out of dx", _back(weigh=lambda d, gamma: d))(
-        "With γ = 1 your dx is right. Otherwise the gradient has to pass γ before it reaches "
-        "x̂. → What is the gradient of γ·x̂ + β with respect to x̂?"
+    wrong(
+        _back(weigh=lambda d, gamma: d),
+        "γ left out of dx | With γ = 1 your dx is right. Otherwise the gradient has to pass γ "
+        "before it reaches x̂. → What is the gradient of γ·x̂ + β with respect to x̂?",
     ),
-    mistake("not divided by σ", _back(scaled=False))(
-        "Your dx is right but for a factor, a different one for each token. → What does the "
-        "forward pass divide by, and where is that in your dx?"
+    wrong(
+        _back(scaled=False),
+        "not divided by σ | Your dx is right but for a factor, a different one for each token. → "
+        "What does the forward pass divide by, and where is that in your dx?",
     ),
-    mistake("sums in the place of means", _back(d_x=_back_sums))(
-        "Both corrections in your dx are d times too large: you take sums over the token "
-        "where means belong. → How much does the mean move when one of d numbers moves by 1?"
+    wrong(
+        _back(d_x=_back_sums),
+        "sums in the place of means | Both corrections in your dx are d times too large: you take "
+        "sums over the token where means belong. → How much does the mean move when one of d "
+        "numbers moves by 1?",
     ),
-    mistake("dgamma from x", _back(d_gamma=lambda d, h, x: _summed(d * x)))(
-        "Your dgamma multiplies the gradient by x. In the forward pass γ multiplies x̂. → What "
-        "is the derivative of γ·x̂ with respect to γ?"
+    wrong(
+        _back(d_gamma=lambda d, h, x: _summed(d * x)),
+        "dgamma from x | Your dgamma multiplies the gradient by x. In the forward pass γ "
+        "multiplies x̂. → What is the derivative of γ·x̂ with respect to γ?",
     ),
-    mistake("dgamma without x̂", _back(d_gamma=lambda d, h, x: _summed(d)))(
-        "Your dgamma is the same as dbeta. γ is multiplied by something in the forward pass. "
-        "→ By what?"
+    wrong(
+        _back(d_gamma=lambda d, h, x: _summed(d)),
+        "dgamma without x̂ | Your dgamma is the same as dbeta. γ is multiplied by something in the "
+        "forward pass. → By what?",
     ),
-    mistake(
-        "dgamma and dbeta for each token", _back(d_gamma=lambda d, h, x: d * h, d_beta=lambda d: d)
-    )(
-        "Your dgamma and dbeta have a row for every token, but there's one γ and one β that "
-        "all tokens use. → What happens to the gradients of a number that is used many times?"
+    wrong(
+        _back(d_gamma=lambda d, h, x: d * h, d_beta=lambda d: d),
+        "dgamma and dbeta for each token | Your dgamma and dbeta have a row for every token, but "
+        "there's one γ and one β that all tokens use. → What happens to the gradients of a number "
+        "that is used many times?",
     ),
-    mistake(
-        "dgamma and dbeta summed along axis 0",
+    wrong(
         _back(d_gamma=lambda d, h, x: (d * h).sum(axis=0), d_beta=lambda d: d.sum(axis=0)),
-    )(
-        "For one sequence that's right. In a batch axis 0 is that of the sequences, and the "
-        "tokens' axis is still there. → Over which axes does one γ serve?"
+        "dgamma and dbeta summed along axis 0 | For one sequence that's right. In a batch axis 0 "
+        "is that of the sequences, and the tokens' axis is still there. → Over which axes does one "
+        "γ serve?",
     ),
-    mistake(
-        "dgamma and dbeta averaged",
-        _back(d_gamma=lambda d, h, x: _averaged(d * h), d_beta=_averaged),
-    )(
-        "Your dgamma and dbeta are means over the tokens. Whether the loss is a mean is "
-        "already in d_output. → What does the chain rule do with several paths to the same "
-        "number?"
+    wrong(
+        _back(order=(0, 2, 1)),
+        "dbeta before dgamma | dgamma and dbeta have changed places; both are right. → In which "
+        "order does the docstring's Returns name them?",
     ),
-    mistake("dbeta before dgamma", _back(order=(0, 2, 1)))(
-        "dgamma and dbeta have changed places; both are right. → In which order does the "
-        "docstring's Returns name them?"
-    ),
-    mistake("ε ignored", _back(own_eps=1e-5))(
-        "With the usual ε you're right; with a larger one it shows that your σ and x̂ use a "
-        "constant of their own. → Where does your function use its argument `eps`?"
-    ),
-    mistake("divided by d − 1", _back(ddof=1))(
-        "Your variance divides by d − 1, so that σ and x̂ aren't those of the forward pass. → "
-        "Which `ddof` or `correction` does layer norm use?"
+    wrong(
+        _back(own_eps=1e-5),
+        "ε ignored | With the usual ε you're right; with a larger one it shows that your σ and x̂ "
+        "use a constant of their own. → Where does your function use its argument `eps`?",
     ),
 ]
 
@@ -760,26 +730,23 @@ def _scaled(*shape: int, shift: float = 1.3, **more: Any) -> Callable[[int], dic
 
 _RMS_CASES = [
     case(
-        "one token 3, 4, with γ = 1",
+        "one token 3, 4, with γ = 1 | mean square 1",
         {"x": np.array([[3.0, 4.0]]), "gamma": np.ones(2)},
-        "mean square 1",
     ),
-    case("5 tokens of width 3", _scaled(5, 3), "each token alone, means stay"),
-    case("ε = 0.1", _scaled(3, 5, eps=0.1), "where ε stands makes a difference"),
+    case("5 tokens of width 3 | each token alone, means stay", _scaled(5, 3)),
+    case("ε = 0.1 | where ε stands makes a difference", _scaled(3, 5, eps=0.1)),
     case(
-        "a token of zeros",
+        "a token of zeros | it stays 0",
         {
             "x": np.array([[0.0, 0.0, 0.0], [2.0, -1.0, 2.0]]),
             "gamma": np.array([1.0, 2.0, 3.0]),
         },
-        "it stays 0",
     ),
-    case("4 tokens of width 4", _scaled(4, 4), "the last axis, though both are equally long"),
-    case("2 sequences of 3 tokens, width 4", _scaled(2, 3, 4), "whatever axes stand in front"),
+    case("4 tokens of width 4 | the last axis, though both are equally long", _scaled(4, 4)),
+    case("2 sequences of 3 tokens, width 4 | whatever axes stand in front", _scaled(2, 3, 4)),
     case(
-        "tiny numbers, ε by default",
+        "tiny numbers, ε by default | ε is 10⁻⁶ unless it's given",
         {"x": np.array([[0.001, -0.003, 0.002]]), "gamma": np.array([1.0, 0.5, 2.0])},
-        "ε is 10⁻⁶ unless it's given",
     ),
 ]
 
@@ -808,71 +775,65 @@ def _rms_in_place(x: NDArray, gamma: NDArray, eps: float = 1e-6) -> Any:
 
 
 _RMS_WRONG = [
-    mistake("the mean taken away", _rms(_size, before=lambda x: x - x.mean(-1, keepdims=True)))(
-        "Your tokens have mean 0: that's layer norm without β. RMSNorm leaves the mean where "
-        "it is. → Which line could go?"
+    wrong(
+        _rms(_size, before=lambda x: x - x.mean(-1, keepdims=True)),
+        "the mean taken away | Your tokens have mean 0: that's layer norm without β. RMSNorm "
+        "leaves the mean where it is. → Which line could go?",
     ),
-    mistake("divided by the standard deviation", _rms(lambda x, eps: np.sqrt(_var(x) + eps)))(
-        "You divide by the standard deviation, for which the mean is taken away first, even "
-        "if the token keeps it. → Squares of which numbers does the root *mean square* take?"
+    wrong(
+        _rms(lambda x, eps: np.sqrt((x**2).sum(-1, keepdims=True) + eps)),
+        "the sum of squares | Your tokens have length 1, so they shrink as d grows. The sum of "
+        "squares is one step short of their mean. → What is missing for the numbers to be of size "
+        "1 at any width?",
     ),
-    mistake(
-        "the sum of squares", _rms(lambda x, eps: np.sqrt((x**2).sum(-1, keepdims=True) + eps))
-    )(
-        "Your tokens have length 1, so they shrink as d grows. The sum of squares is one step "
-        "short of their mean. → What is missing for the numbers to be of size 1 at any width?"
+    wrong(
+        _rms(lambda x, eps: np.sqrt((x**2).mean(-1, keepdims=True)) + eps),
+        "ε outside the root | With large tokens and a tiny ε it can't be seen, with ε = 0.1 it "
+        "can: you add ε to the root. → To what is it added in the formula?",
     ),
-    mistake("no root", _rms(lambda x, eps: (x**2).mean(-1, keepdims=True) + eps))(
-        "You divide by the mean square itself: a token twice as large comes out half as "
-        "large. → Which letter of RMS is missing?"
+    wrong(
+        _rms(lambda x, eps: _size(x, 1e-6)),
+        "ε ignored | With ε left out by the caller you're right; with ε = 0.1 it shows that you "
+        "use a constant. → Where does your function use its argument `eps`?",
     ),
-    mistake(
-        "ε outside the root", _rms(lambda x, eps: np.sqrt((x**2).mean(-1, keepdims=True)) + eps)
-    )(
-        "With large tokens and a tiny ε that's nearly right, and it shows that ε is added to "
-        "the root. → To what is it added in the formula?"
-    ),
-    mistake("ε ignored", _rms(lambda x, eps: _size(x, 1e-6)))(
-        "With ε left out by the caller you're right; with ε = 0.1 it shows that you use a "
-        "constant. → Where does your function use its argument `eps`?"
-    ),
-    mistake(
-        "layer norm's ε",
+    wrong(
         _rms(lambda x, eps: _size(x, 1e-5 if eps == 1e-6 else eps)),
-        valid_variant=True,
-    )(
-        "this exercise uses 10⁻⁶ for ε where the caller gives none; yours is layer norm's "
-        "10⁻⁵, which shows with tiny numbers (Llama 2 and 3 use it, the first Llama didn't). → "
-        "Which default does the docstring's signature have?"
+        "layer norm's ε | this exercise uses 10⁻⁶ for ε where the caller gives none; yours is "
+        "layer norm's 10⁻⁵, which shows with tiny numbers (Llama 2 and 3 use it, the first Llama "
+        "didn't). → Which default does the docstring's signature have?",
+        variant=True,
     ),
-    mistake("no ε at all", _rms(lambda x, eps: _size(x, 0.0)))(
-        "A token of zeros has mean square 0, and 0/0 is NaN. → What does the formula add to "
-        "the mean square so that this can't happen?"
+    wrong(
+        _rms(lambda x, eps: _size(x, 0.0)),
+        "no ε at all | A token of zeros has mean square 0, and 0/0 is NaN. → What does the formula "
+        "add to the mean square so that this can't happen?",
     ),
-    mistake("γ left out", _rms(_size, finish=lambda h, gamma: h))(
-        "With γ = 1 you're right: the mean square of your tokens is 1, whatever the model has "
-        "learned. → Which argument does your function never use?"
+    wrong(
+        _rms(_size, finish=lambda h, gamma: h),
+        "γ left out | With γ = 1 you're right: the mean square of your tokens is 1, whatever the "
+        "model has learned. → Which argument does your function never use?",
     ),
-    mistake("1 + γ", _rms(_size, finish=lambda h, gamma: (1 + gamma) * h), valid_variant=True)(
-        "this exercise uses γ as it is; you multiply by 1 + γ, which is Gemma's way of "
-        "storing it. → By what does the docstring's formula multiply?"
+    wrong(
+        _rms(_size, finish=lambda h, gamma: (1 + gamma) * h),
+        "1 + γ | this exercise uses γ as it is; you multiply by 1 + γ, which is Gemma's way of "
+        "storing it. → By what does the docstring's formula multiply?",
+        variant=True,
     ),
-    mistake("along axis 0", _rms(lambda x, eps: _size(x, eps, 0)))(
-        "You take the mean square along axis 0: over the tokens, or over the batch where "
-        "there is one. → Which axis holds the numbers of one token, counted from the end?"
+    wrong(
+        _rms(lambda x, eps: _size(x, eps, 0)),
+        "along axis 0 | You take the mean square along axis 0: over the tokens, or over the batch "
+        "where there is one. → Which axis holds the numbers of one token, counted from the end?",
     ),
-    mistake("along axis 1", _rms(lambda x, eps: _size(x, eps, 1)))(
-        "For one sequence that's right. In a batch axis 1 is that of the tokens. → Which "
-        "number names the last axis, however many there are in front?"
+    wrong(
+        _rms(lambda x, eps: np.sqrt((x**2).mean(-1) + eps)),
+        "the mean has lost its axis | The mean squares came out without their axis, so that they "
+        "can't be set against rows; for 4 tokens of width 4 they are set against the columns. → "
+        "Which argument of `mean` keeps the axis, with length 1?",
     ),
-    mistake("the mean has lost its axis", _rms(lambda x, eps: np.sqrt((x**2).mean(-1) + eps)))(
-        "The mean squares came out without their axis, so that they can't be set against "
-        "rows; for 4 tokens of width 4 they are set against the columns. → Which argument of "
-        "`mean` keeps the axis, with length 1?"
-    ),
-    mistake("x is overwritten", _rms_in_place)(
-        "The numbers are right, but the caller's tokens are gone, which a residual connection "
-        "still needs. → Which line writes into `x` itself?"
+    wrong(
+        _rms_in_place,
+        "x is overwritten | The numbers are right, but the caller's tokens are gone, which a "
+        "residual connection still needs. → Which line writes into `x` itself?",
     ),
 ]
 
@@ -958,34 +919,29 @@ def _batch(b: int, n: int, d: int, kind: str, **more: Any) -> Callable[[int], di
 
 _AXIS_CASES = [
     case(
-        "layer norm of 2 sequences, 3 tokens, width 4",
+        "layer norm of 2 sequences, 3 tokens, width 4 | 6 means, one a token",
         _batch(2, 3, 4, "layer"),
-        "6 means, one a token",
     ),
     case(
-        "batch norm of 2 sequences, 3 tokens, width 4",
+        "batch norm of 2 sequences, 3 tokens, width 4 | 4 means, one a feature",
         _batch(2, 3, 4, "batch"),
-        "4 means, one a feature",
     ),
     case(
-        "sequence norm of 2 sequences, 3 tokens, width 4",
+        "sequence norm of 2 sequences, 3 tokens, width 4 | 2 means, one a sequence",
         _batch(2, 3, 4, "sequence"),
-        "2 means, one a sequence",
     ),
     case(
-        "batch norm of one sequence with ε = 0.1",
+        "batch norm of one sequence with ε = 0.1 | what generation has: a batch of one",
         _batch(1, 4, 3, "batch", eps=0.1),
-        "what generation has: a batch of one",
     ),
     case(
-        "sequence norm, 3 sequences of 3 tokens, width 3",
+        "sequence norm, 3 sequences of 3 tokens, width 3 | the right axes, though all are equally "
+        "long",
         _batch(3, 3, 3, "sequence"),
-        "the right axes, though all are equally long",
     ),
     case(
-        "batch norm, 3 sequences of 3 tokens, width 3",
+        "batch norm, 3 sequences of 3 tokens, width 3 | the right axes, all equally long",
         _batch(3, 3, 3, "batch"),
-        "the right axes, though all are equally long",
     ),
 ]
 
@@ -1012,75 +968,78 @@ def _standard_in_place(x: NDArray, axis: Any, eps: float) -> NDArray:
 
 
 _AXIS_WRONG = [
-    mistake("the axis of that name", _along({"batch": 0, "layer": 2, "sequence": 1}))(
-        "You average along the axis that each kind is named after, one at a time. Batch norm "
-        "has a mean for each *feature*, and sequence norm one for each *sequence*. → Which axes "
-        "of (b, n, d) are averaged away if d means are left, and which if b are left?"
+    wrong(
+        _along({"batch": 0, "layer": 2, "sequence": 1}),
+        "the axis of that name | You average along the axis that each kind is named after, one at "
+        "a time. Batch norm has a mean for each *feature*, and sequence norm one for each "
+        "*sequence*. → Which axes of (b, n, d) are averaged away if d means are left, and which if "
+        "b are left?",
     ),
-    mistake(
-        "the axis of that name is kept",
+    wrong(
         _along({"batch": (1, 2), "layer": (0, 1), "sequence": (0, 2)}),
-    )(
-        "You keep the axis that each kind is named after and average over the other two. Look "
-        "at the numbers of means: d for batch norm, b for sequence norm, b·n for layer norm. → "
-        "Which axes have to be averaged away so that these are left?"
+        "the axis of that name is kept | You keep the axis that each kind is named after and "
+        "average over the other two. Look at the numbers of means: d for batch norm, b for "
+        "sequence norm, b·n for layer norm. → Which axes have to be averaged away so that these "
+        "are left?",
     ),
-    mistake("batch norm over the batch axis alone", _along({"batch": 0}))(
-        "Your batch norm has a mean for every place of every feature, n·d of them; with one "
-        "sequence there's nothing to average. → Do all tokens of a sequence share a feature's "
-        "mean?"
+    wrong(
+        _along({"batch": 0}),
+        "batch norm over the batch axis alone | Your batch norm has a mean for every place of "
+        "every feature, n·d of them; with one sequence there's nothing to average. → Do all tokens "
+        "of a sequence share a feature's mean?",
     ),
-    mistake("batch norm of each sequence by itself", _along({"batch": 1}))(
-        "Your batch norm has a mean for each feature of each sequence: with one sequence "
-        "that's right, but sequences don't share anything. It has a name of its own, instance "
-        "norm. → Which axis has to be averaged away as well, if d means are to be left?"
+    wrong(
+        _along({"batch": 1}),
+        "batch norm of each sequence by itself | Your batch norm has a mean for each feature of "
+        "each sequence: with one sequence that's right, but sequences don't share anything. It has "
+        "a name of its own, instance norm. → Which axis has to be averaged away as well, if d "
+        "means are to be left?",
     ),
-    mistake("batch norm over everything", _along({"batch": None}))(
-        "Your batch norm has a single mean for the whole array, though features may be of "
-        "very different size. → How many means should be left, and of which axis?"
+    wrong(
+        _along({"batch": (1, 2), "sequence": (0, 1)}),
+        "batch norm and sequence norm changed places | Batch norm and sequence norm have changed "
+        "places. The name says who takes part in one mean: the batch, or a sequence. → If a whole "
+        "batch takes part, which axis is the only one left?",
     ),
-    mistake(
-        "batch norm and sequence norm changed places", _along({"batch": (1, 2), "sequence": (0, 1)})
-    )(
-        "Batch norm and sequence norm have changed places. The name says who takes part in "
-        "one mean: the batch, or a sequence. → If a whole batch takes part, which axis is the "
-        "only one left?"
+    wrong(
+        _along({"sequence": 1}),
+        "sequence norm for each feature | this exercise uses one mean for all numbers of a "
+        "sequence; yours has one for each feature of it, which is instance norm. → How many means "
+        "does the docstring name for each sequence?",
+        variant=True,
     ),
-    mistake("sequence norm for each feature", _along({"sequence": 1}), valid_variant=True)(
-        "this exercise uses one mean for all numbers of a sequence; yours has one for each "
-        "feature of it, which is instance norm. → How many means does the docstring name for "
-        "each sequence?"
+    wrong(
+        _along({"layer": (1, 2)}),
+        "layer norm over the last two axes | Your layer norm has one mean for each sequence, not "
+        "for each token, and so it is the same as sequence norm. → How many tokens share the "
+        "statistics of layer norm?",
     ),
-    mistake("layer norm over the last two axes", _along({"layer": (1, 2)}))(
-        "Your layer norm has one mean for each sequence, not for each token, and so it is the "
-        "same as sequence norm. → How many tokens share the statistics of layer norm?"
+    wrong(
+        _along({"batch": 2, "sequence": 2}),
+        "always layer norm | Whatever is asked for, you normalise each token by itself. → Where "
+        "does your function look at `kind`?",
     ),
-    mistake("always layer norm", _along({"batch": 2, "sequence": 2}))(
-        "Whatever is asked for, you normalise each token by itself. → Where does your "
-        "function look at `kind`?"
+    wrong(
+        _along({}, _flat_standard),
+        "the means have lost their axes | The means came out without the axes that they were taken "
+        "along, and broadcasting sets them against the wrong ones, or can't. Batch norm alone "
+        "survives that, as its means belong to the last axis. → Which argument of `mean` keeps "
+        "averaged axes, with length 1?",
     ),
-    mistake("the means have lost their axes", _along({}, _flat_standard))(
-        "The means came out without the axes that they were taken along, and broadcasting "
-        "sets them against the wrong ones, or can't. Batch norm alone survives that, as its means "
-        "belong to the last axis. → Which argument of `mean` keeps averaged axes, with length 1?"
+    wrong(
+        _along({}, lambda x, axis, eps: _standard(x, axis)),
+        "ε ignored | With the usual ε you're right; with ε = 0.1 it shows that you use a constant. "
+        "→ Where does your function use its argument `eps`?",
     ),
-    mistake(
-        "divided by one less", _along({}, lambda x, axis, eps: _standard(x, axis, eps, ddof=1))
-    )(
-        "The axes are right. Your variance divides by one less than there are numbers, as "
-        "`torch.var` does. → Which `ddof` or `correction` is asked for?"
+    wrong(
+        _along({}, lambda x, axis, eps: x - x.mean(axis=axis, keepdims=True)),
+        "only centred | The axes are right and the means are 0, but the numbers are as far apart "
+        "as they were. → What are the centred numbers divided by?",
     ),
-    mistake("ε ignored", _along({}, lambda x, axis, eps: _standard(x, axis)))(
-        "With the usual ε you're right; with ε = 0.1 it shows that you use a constant. → "
-        "Where does your function use its argument `eps`?"
-    ),
-    mistake("only centred", _along({}, lambda x, axis, eps: x - x.mean(axis=axis, keepdims=True)))(
-        "The axes are right and the means are 0, but the numbers are as far apart as they "
-        "were. → What are the centred numbers divided by?"
-    ),
-    mistake("x is overwritten", _along({}, _standard_in_place))(
-        "The numbers are right, but the caller's array holds them too: what was in it is "
-        "gone. → Which line writes into `x` itself?"
+    wrong(
+        _along({}, _standard_in_place),
+        "x is overwritten | The numbers are right, but the caller's array holds them too: what was "
+        "in it is gone. → Which line writes into `x` itself?",
     ),
 ]
 
@@ -1191,7 +1150,6 @@ def _stack(
     last: Callable[..., NDArray] = lambda y, norms, norm_first: norms[-1](y) if norm_first else y,
     choose: Callable[[bool], bool] = lambda norm_first: norm_first,
     own_eps: float | None = None,
-    few: Callable[[list[Any]], list[Any]] = lambda sublayers: sublayers,
 ) -> Callable[..., Any]:
     """Return the stack with some steps replaced."""
 
@@ -1209,7 +1167,7 @@ def _stack(
             return lambda y: gammas[i] * _standard(y, eps=eps) + betas[i]
 
         y = x
-        for i, f in enumerate(few(list(sublayers))):
+        for i, f in enumerate(sublayers):
             y = (pre if choose(norm_first) else post)(y, f, norm(which(i)), x)
         return last(y, [norm(i) for i in range(len(gammas))], norm_first)
 
@@ -1245,39 +1203,32 @@ def _stacked(
 
 _STACK_CASES = [
     case(
-        "norm last, a sublayer that adds nothing",
+        "norm last, a sublayer that adds nothing | the tokens, normalised",
         _stacked([_NOTHING], 2, 4, norm_first=False),
-        "the tokens, normalised",
     ),
     case(
-        "norm last, one sublayer",
-        _stacked([_TURN], 2, 3, norm_first=False),
-        "the sum is normalised",
+        "norm last, one sublayer | the sum is normalised", _stacked([_TURN], 2, 3, norm_first=False)
     ),
     case(
-        "norm last, 3 sublayers",
+        "norm last, 3 sublayers | each has its own γ and β",
         _stacked([_MIX, _BEND, _TURN], 4, 3, norm_first=False),
-        "each has its own γ and β",
     ),
     case(
-        "norm first, a sublayer that adds nothing",
-        _stacked([_NOTHING], 3, 4, norm_first=True),
-        "what is left is the norm at the end",
-    ),
-    case(
-        "norm first, one sublayer",
+        "norm first, one sublayer | the sublayer sees normalised tokens, the sum has them as they "
+        "are",
         _stacked([_TURN], 3, 5, norm_first=True),
-        "the sublayer sees normalised tokens, the sum has them as they are",
     ),
     case(
-        "norm first, a batch of 2, 3 sublayers",
+        "norm first, a sublayer that adds nothing | what is left is the norm at the end",
+        _stacked([_NOTHING], 3, 4, norm_first=True),
+    ),
+    case(
+        "norm first, a batch of 2, 3 sublayers | each has its own γ and β, and so has the end",
         _stacked([_MIX, _BEND, _TURN], 2, 4, 3, norm_first=True),
-        "each has its own γ and β, and so has the end",
     ),
     case(
-        "norm first, 2 sublayers, ε = 0.5",
+        "norm first, 2 sublayers, ε = 0.5 | ε in every norm",
         _stacked([_BEND, _MIX], 4, 2, norm_first=True, eps=0.5),
-        "ε in every norm",
     ),
 ]
 
@@ -1302,111 +1253,116 @@ def _stack_in_place(
     return norm(x, -1) if norm_first else x
 
 
+def _no_end(y: NDArray, norms: list[Any], norm_first: bool) -> NDArray:
+    return y
+
+
+def _norm_goes_round(x: NDArray, f: Any, norm: Any, first: NDArray) -> NDArray:
+    return norm(x) + f(norm(x))
+
+
+def _nothing_goes_round(x: NDArray, f: Any, norm: Any, first: NDArray) -> NDArray:
+    return f(norm(x))
+
+
 _STACK_WRONG = [
-    mistake(
-        "the norm always last",
+    wrong(
         _stack(pre=_post, last=lambda y, norms, norm_first: y),
-        valid_variant=True,
-    )(
-        "this exercise uses `norm_first` to choose; you normalise the sum in either case, as "
-        "the first Transformer does. → What does a sublayer see if the norm comes first, and what "
-        "is added to its output?"
+        "the norm always last | this exercise uses `norm_first` to choose; you normalise the sum "
+        "in either case, as the first Transformer does. → What does a sublayer see if the norm "
+        "comes first, and what is added to its output?",
+        variant=True,
     ),
-    mistake("the norm always last, and one more at the end", _stack(pre=_post), valid_variant=True)(
-        "this exercise uses `norm_first` to choose; you normalise every sum in either case, "
-        "as the first Transformer does, and once more at the end. → What does a sublayer see if "
-        "the norm comes first, and what is added to its output?"
+    wrong(
+        _stack(post=_pre),
+        "the norm always first | this exercise uses `norm_first` to choose; you normalise the "
+        "sublayer's input in either case, as GPT-2 and all later decoders do. → What is normalised "
+        "if the norm comes last: the sublayer's input, its output, or the sum?",
+        variant=True,
     ),
-    mistake("the norm always first", _stack(post=_pre), valid_variant=True)(
-        "this exercise uses `norm_first` to choose; you normalise the sublayer's input in "
-        "either case, as GPT-2 and all later decoders do. → What is normalised if the norm comes "
-        "last: the sublayer's input, its output, or the sum?"
+    wrong(
+        _stack(choose=lambda norm_first: not norm_first),
+        "first and last changed places | You have both kinds of blocks, and each stands where the "
+        "other belongs. → Which of the two is x + f(LN(x))?",
     ),
-    mistake("first and last changed places", _stack(choose=lambda norm_first: not norm_first))(
-        "You have both kinds of blocks, and each stands where the other belongs. → Which of "
-        "the two is x + f(LN(x))?"
+    wrong(
+        _stack(last=_no_end),
+        "no norm at the end | With the norm last you're right. With the norm first nothing has "
+        "normalised the last sum, and one row of γ and β is left over. → Where does the row N + 1 "
+        "belong?",
     ),
-    mistake("no norm at the end", _stack(last=lambda y, norms, norm_first: y))(
-        "With the norm last you're right. With the norm first nothing has normalised the last "
-        "sum, and one row of γ and β is left over. → Where does the row N + 1 belong?"
+    wrong(
+        _stack(last=lambda y, norms, norm_first: norms[-1](y)),
+        "a norm at the end in either case | With the norm first you're right. With the norm last, "
+        "the last sum has been normalised already, and you do it again. → How many rows of γ are "
+        "there in each case?",
     ),
-    mistake(
-        "a norm at the end in either case", _stack(last=lambda y, norms, norm_first: norms[-1](y))
-    )(
-        "With the norm first you're right. With the norm last, the last sum has been "
-        "normalised already, and you do it again. → How many rows of γ are there in each case?"
+    wrong(
+        _stack(which=lambda i: 0),
+        "one γ and β for all | With one sublayer you're right. With several, all of their norms "
+        "use the first row. → Which row belongs to sublayer i?",
     ),
-    mistake(
-        "the end with the first γ and β",
-        _stack(last=lambda y, norms, norm_first: norms[0](y) if norm_first else y),
-    )(
-        "The norm at the end uses the γ and β of the first sublayer's norm. → Which rows "
-        "haven't been used yet?"
-    ),
-    mistake("one γ and β for all", _stack(which=lambda i: 0))(
-        "With one sublayer you're right. With several, all of their norms use the first row. "
-        "→ Which row belongs to sublayer i?"
-    ),
-    mistake(
-        "no residual connection",
+    wrong(
         _stack(pre=lambda x, f, norm, first: f(norm(x)), post=lambda x, f, norm, first: norm(f(x))),
-    )(
-        "A sublayer that adds nothing leaves nothing at all: only its output goes on, and the "
-        "tokens themselves are lost. → What is f's output added to?"
+        "no residual connection | A sublayer that adds nothing leaves nothing at all: only its "
+        "output goes on, and the tokens themselves are lost. → What is f's output added to?",
     ),
-    mistake(
-        "the normalised tokens are added, norm first",
-        _stack(pre=lambda x, f, norm, first: norm(x) + f(norm(x))),
-    )(
-        "With the norm first, you add the sublayer's output to the *normalised* tokens (does "
-        "a variable `x` get overwritten by its norm?). Then no path from the end to the beginning "
-        "is free of norms. → Which x does the formula x + f(LN(x)) begin with?"
+    wrong(
+        _stack(pre=_norm_goes_round),
+        "the normalised tokens are added, norm first | With the norm first, you add the sublayer's "
+        "output to the *normalised* tokens (does a variable `x` get overwritten by its norm?). "
+        "Then no path from the end to the beginning is free of norms. → Which x does the formula x "
+        "+ f(LN(x)) begin with?",
     ),
-    mistake(
-        "normalised beside the sublayer, not before it",
-        _stack(pre=lambda x, f, norm, first: norm(x) + f(x)),
-    )(
-        "With the norm first, you normalise the tokens that go round the sublayer, and those "
-        "that go in stay as they are. → Which of the two does the formula x + f(LN(x)) normalise?"
+    wrong(
+        _stack(pre=_norm_goes_round, last=_no_end),
+        "the normalised tokens are added, norm first, and no norm at the end | Two things, with "
+        "the norm first: you add the sublayer's output to the *normalised* tokens (does a variable "
+        "`x` get overwritten by its norm?), and nothing normalises the last sum. → Which x does "
+        "the formula x + f(LN(x)) begin with?",
     ),
-    mistake(
-        "the sublayer's output normalised",
+    wrong(
+        _stack(pre=_nothing_goes_round, last=_no_end),
+        "no residual connection, norm first, and no norm at the end | Two things, with the norm "
+        "first: only the sublayer's output goes on, and nothing normalises it at the end. → What "
+        "is f's output added to?",
+    ),
+    wrong(
         _stack(pre=lambda x, f, norm, first: x + norm(f(x))),
-        valid_variant=True,
-    )(
-        "this exercise uses x + f(LN(x)) where the norm comes first; you have x + LN(f(x)), "
-        "which normalises what comes out of the sublayer (Swin v2 and OLMo 2 do so). → What does "
-        "the sublayer see here?"
+        "the sublayer's output normalised | this exercise uses x + f(LN(x)) where the norm comes "
+        "first; you have x + LN(f(x)), which normalises what comes out of the sublayer (Swin v2 "
+        "and OLMo 2 do so). → What does the sublayer see here?",
+        variant=True,
     ),
-    mistake(
-        "the input added each time",
+    wrong(
         _stack(
             pre=lambda x, f, norm, first: first + f(norm(x)),
             post=lambda x, f, norm, first: norm(first + f(x)),
         ),
-    )(
-        "With one sublayer you're right. From the second on you add the stack's very first "
-        "tokens, where those belong that went into this sublayer. → Which x goes round sublayer i?"
+        "the input added each time | With one sublayer you're right. From the second on you add "
+        "the stack's very first tokens, where those belong that went into this sublayer. → Which x "
+        "goes round sublayer i?",
     ),
-    mistake(
-        "all sublayers see the input",
+    wrong(
         _stack(
             pre=lambda x, f, norm, first: x + f(norm(first)),
             post=lambda x, f, norm, first: norm(x + f(first)),
         ),
-        valid_variant=True,
-    )(
-        "this exercise uses sublayers one after another; yours all see the first tokens, side "
-        "by side, as attention and feed-forward do in GPT-J's parallel blocks. → What goes into "
-        "the second sublayer?"
+        "all sublayers see the input | this exercise uses sublayers one after another; yours all "
+        "see the first tokens, side by side, as attention and feed-forward do in GPT-J's parallel "
+        "blocks. → What goes into the second sublayer?",
+        variant=True,
     ),
-    mistake("ε ignored", _stack(own_eps=1e-5))(
-        "With the usual ε you're right; with ε = 0.5 it shows that it doesn't reach your "
-        "norms. → Where do you hand `eps` on?"
+    wrong(
+        _stack(own_eps=1e-5),
+        "ε ignored | With the usual ε you're right; with ε = 0.5 it shows that it doesn't reach "
+        "your norms. → Where do you hand `eps` on?",
     ),
-    mistake("x is overwritten", _stack_in_place)(
-        "All numbers are right, but the caller's tokens have been added to. `x += …` writes "
-        "into the array that was passed in. → How is the sum written so that it's a new array?"
+    wrong(
+        _stack_in_place,
+        "x is overwritten | All numbers are right, but the caller's tokens have been added to. `x "
+        "+= …` writes into the array that was passed in. → How is the sum written so that it's a "
+        "new array?",
     ),
 ]
 
@@ -1524,14 +1480,12 @@ def _leaks(
     later: Callable[[int, int], bool] = lambda s, t: s > t,
     size: Callable[[NDArray], Any] = lambda change: np.abs(change).max(),
     swap: Callable[[NDArray, NDArray, int], NDArray] | None = None,
-    seen: Callable[[int, int], tuple[int, int]] = lambda s, t: (t, t),
     gather: Callable[[NDArray], Any] = lambda table: table.max(axis=1, initial=0.0),
 ) -> Callable[..., Any]:
     """Return the measurement with some steps replaced.
 
-    `later` says which tokens s are changed for the sake of token t, `swap` how, `seen` which row of
-    the changed output is compared with which of the first one, and `gather` makes an entry a row of
-    the table [t, s] of sizes.
+    `later` says which tokens s are changed for the sake of token t, `swap` how, and `gather` makes
+    an entry of each row of the table [t, s] of sizes.
     """
 
     def one(x: NDArray, other: NDArray, s: int) -> NDArray:
@@ -1546,8 +1500,7 @@ def _leaks(
             after = function((swap or one)(x, other, s))
             for t in range(n):
                 if later(s, t):
-                    row, against = seen(s, t)
-                    table[t, s] = size(after[row] - before[against])
+                    table[t, s] = size(after[t] - before[t])
         return gather(table)
 
     return measure
@@ -1602,36 +1555,30 @@ def _opposite(seed: int) -> dict[str, Any]:
 
 _LEAK_CASES = [
     case(
-        "layer norm, 4 tokens of width 3",
+        "layer norm, 4 tokens of width 3 | no token sees another: 0 everywhere",
         _probed(_TOKENWISE, 4, 3),
-        "no token sees another: 0 everywhere",
     ),
     case(
-        "tanh of the sum so far, 5 tokens", _probed(_SO_FAR, 5, 2), "earlier tokens may have a say"
+        "tanh of the sum so far, 5 tokens | earlier tokens may have a say", _probed(_SO_FAR, 5, 2)
     ),
-    case("each token plus half the next, 4 tokens", _probed(_NEXT, 4, 2), "a leak of one place"),
+    case("each token plus half the next, 4 tokens | a leak of one place", _probed(_NEXT, 4, 2)),
     case(
-        "each token with the last one, 5 tokens",
+        "each token with the last one, 5 tokens | a leak from the end, in a column of its own",
         _probed(_LAST, 5, 3),
-        "a leak from the end, in a column of its own",
     ),
-    case("each token less the mean, changes that cancel", _opposite, "one token at a time"),
+    case("each token less the mean, changes that cancel | one token at a time", _opposite),
     case(
-        "one norm over the sequence, 4 tokens of width 3",
+        "one norm over the sequence, 4 tokens of width 3 | all but the last know the future",
         _probed(_SEQUENCE, 4, 3),
-        "all but the last know the future",
     ),
     case(
-        "one norm over the sequence, a single token",
+        "one norm over the sequence, a single token | there's nothing after it",
         _probed(_SEQUENCE, 1, 3),
-        "there's nothing after it",
     ),
 ]
 
 
-def _leak_from(
-    changed: Callable[[NDArray, NDArray, int], NDArray], last: bool = False
-) -> Callable[..., Any]:
+def _leak_from(changed: Callable[[NDArray, NDArray, int], NDArray]) -> Callable[..., Any]:
     """Change several tokens at once for the sake of token t, and compare its output."""
 
     def measure(function: Callable[[NDArray], NDArray], x: NDArray, other: NDArray) -> Any:
@@ -1653,17 +1600,17 @@ def _just_the_last(x: NDArray, other: NDArray, t: int) -> NDArray:
     return x
 
 
-def _piled_up(copy: bool) -> Callable[..., Any]:
-    """Replace one token after another and never put one back."""
+def _piled_up(copy: bool, by_token: bool) -> Callable[..., Any]:
+    """Replace one token after another and never put one back; t or s is the outer loop."""
 
     def measure(function: Callable[[NDArray], NDArray], x: NDArray, other: NDArray) -> Any:
         now = x.copy() if copy else x
         before = function(now)
         found = np.zeros(len(x))
-        for t in range(len(x)):
-            for s in range(t + 1, len(x)):
-                now[s] = other[s]
-                found[t] = max(found[t], np.abs(function(now)[t] - before[t]).max())
+        pairs = [(t, s) for t in range(len(x)) for s in range(t + 1, len(x))]
+        for t, s in pairs if by_token else sorted(pairs, key=lambda pair: pair[1]):
+            now[s] = other[s]
+            found[t] = max(found[t], np.abs(function(now)[t] - before[t]).max())
         return found
 
     return measure
@@ -1681,86 +1628,88 @@ def _zeroed(x: NDArray, other: NDArray, s: int) -> NDArray:
     return changed
 
 
-def _added(x: NDArray, other: NDArray, s: int) -> NDArray:
-    changed = x.copy()
-    changed[s] += other[s]
-    return changed
-
-
 _LEAK_WRONG = [
-    mistake("all later tokens at once", _leak_from(_all_after))(
-        "You replace all later tokens together. Their effects may cancel, and then a leak "
-        "isn't seen at all. → How many tokens may differ from `x` in one call of the function?"
+    wrong(
+        _leak_from(_all_after),
+        "all later tokens at once | You replace all later tokens together. Their effects may "
+        "cancel, and then a leak isn't seen at all. → How many tokens may differ from `x` in one "
+        "call of the function?",
     ),
-    mistake("only the next token", _leaks(later=lambda s, t: s == t + 1))(
-        "You try the next token only; a leak may come from further away, such as the end. → "
-        "Which tokens are later than token t?"
+    wrong(
+        _leaks(later=lambda s, t: s == t + 1),
+        "only the next token | You try the next token only; a leak may come from further away, "
+        "such as the end. → Which tokens are later than token t?",
     ),
-    mistake("only the last token", _leak_from(_just_the_last))(
-        "You replace the last token only; what leaks from one place to the one before it "
-        "isn't seen. → Which tokens are later than token t?"
+    wrong(
+        _leak_from(_just_the_last),
+        "only the last token | You replace the last token only; what leaks from one place to the "
+        "one before it isn't seen. → Which tokens are later than token t?",
     ),
-    mistake("the token itself too", _leaks(later=lambda s, t: s >= t))(
-        "You replace token t itself as well, and of course its output changes then. → With "
-        "which s does your inner loop begin?"
+    wrong(
+        _leaks(later=lambda s, t: s >= t),
+        "the token itself too | You replace token t itself as well, and of course its output "
+        "changes then. → With which s does your inner loop begin?",
     ),
-    mistake("any other token", _leaks(later=lambda s, t: s != t))(
-        "You replace earlier tokens too, but those may have a say: that's what a causal "
-        "function is. → Which side of t is the future?"
+    wrong(
+        _leaks(later=lambda s, t: s != t),
+        "any other token | You replace earlier tokens too, but those may have a say: that's what a "
+        "causal function is. → Which side of t is the future?",
     ),
-    mistake("earlier tokens", _leaks(later=lambda s, t: s < t))(
-        "You replace the tokens *before* t, which may have a say. Is the first index the "
-        "one that is changed or the one that is looked at? → Which side of t is the future?"
+    wrong(
+        _leaks(later=lambda s, t: s < t),
+        "earlier tokens | You replace the tokens *before* t, which may have a say. Is the first "
+        "index the one that is changed or the one that is looked at? → Which side of t is the "
+        "future?",
     ),
-    mistake(
-        "listed by the token that was changed",
+    wrong(
         _leaks(gather=lambda table: table.max(axis=0, initial=0.0)),
-    )(
-        "Your entry s says how far a change of token s reaches back; asked for is, for each "
-        "token t, what reaches *it*. Your first entry is always 0, where the last one should be. → "
-        "Over which of the two tokens is the maximum taken?"
+        "listed by the token that was changed | Your entry s says how far a change of token s "
+        "reaches back; asked for is, for each token t, what reaches *it*. Your first entry is "
+        "always 0, where the last one should be. → Over which of the two tokens is the maximum "
+        "taken?",
     ),
-    mistake("the changed token's own output", _leaks(seen=lambda s, t: (s, s)))(
-        "You look at the output of the token that was changed. → Whose output must not change "
-        "when token s does?"
+    wrong(
+        _leaks(size=np.max),
+        "with its sign | You take the largest difference, sign and all: an output that only falls "
+        "is counted as 0 or less. → How large is a change of −3?",
     ),
-    mistake("with its sign", _leaks(size=np.max))(
-        "You take the largest difference, sign and all: an output that only falls is counted "
-        "as 0 or less. → How large is a change of −3?"
+    wrong(
+        _leaks(gather=lambda table: table.max(initial=0.0)),
+        "one number for all | You return the worst leak of all as one number. → For how many "
+        "tokens is one asked?",
     ),
-    mistake("the mean of the changes", _leaks(size=lambda change: np.abs(change).mean()))(
-        "You average over the numbers of an output row, which hides a leak in one column "
-        "behind the others. → Which number of the row is asked for?"
+    wrong(
+        _leaks(gather=lambda table: table.max(axis=1, initial=0.0) > 1e-9),
+        "yes or no | You say whether a token leaks; asked for is by how much, so that a small leak "
+        "can be told from a large one. → What do you compare with a threshold?",
     ),
-    mistake("one number for all", _leaks(gather=lambda table: table.max(initial=0.0)))(
-        "You return the worst leak of all as one number. → For how many tokens is one asked?"
+    wrong(
+        _leaks(swap=_zeroed),
+        "replaced by zeros | You replace a token by zeros, which some functions treat in a special "
+        "way. → What does the docstring replace it by?",
     ),
-    mistake("yes or no", _leaks(gather=lambda table: table.max(axis=1, initial=0.0) > 1e-9))(
-        "You say whether a token leaks; asked for is by how much, so that a small leak can be "
-        "told from a large one. → What do you compare with a threshold?"
+    wrong(
+        _leaks(gather=lambda table: table.max(axis=1, initial=0.0)[:-1]),
+        "the last token left out | Your result is one entry short: the last token has nothing "
+        "after it, but it has an entry all the same. → What is it?",
     ),
-    mistake(
-        "the last token left out", _leaks(gather=lambda table: table.max(axis=1, initial=0.0)[:-1])
-    )(
-        "Your result is one entry short: the last token has nothing after it, but it has an "
-        "entry all the same. → What is it?"
+    *(
+        wrong(
+            _piled_up(copy, by_token),
+            f"tokens never put back, {where}, {loop} | Replacements pile up{how}: when the next "
+            "token is tried, the ones tried before it are still replaced. → From which array "
+            "should each trial start?",
+        )
+        for copy, where, how in (
+            (True, "in one copy", ""),
+            (False, "in x", ", and in the caller's array, since `changed = x` is no copy"),
+        )
+        for by_token, loop in ((True, "t by t"), (False, "s by s"))
     ),
-    mistake("replaced by zeros", _leaks(swap=_zeroed))(
-        "You replace a token by zeros, which some functions treat in a special way. → What "
-        "does the docstring replace it by?"
-    ),
-    mistake("other added to the token", _leaks(swap=_added))(
-        "You add `other[s]` to the token, in the place of replacing it. → What does token s "
-        "look like while it's replaced?"
-    ),
-    mistake("tokens never put back", _piled_up(copy=True))(
-        "Replacements pile up: when the next token is tried, the ones tried before it are "
-        "still replaced, those of earlier t among them. → From which array should each trial "
-        "start?"
-    ),
-    mistake("x is overwritten", _leak_overwriting)(
-        "The numbers are right, but after the call the caller's tokens are the replaced ones. "
-        "→ Which line makes the copy that you write into?"
+    wrong(
+        _leak_overwriting,
+        "x is overwritten | After the call the caller's tokens are the replaced ones: `changed = "
+        "x` only gives the same array a second name. → Which line makes a copy to write into?",
     ),
 ]
 
