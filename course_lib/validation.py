@@ -769,26 +769,40 @@ def check_fused(w_q: Any, w_k: Any, w_v: Any) -> None:
     check_same_dtype(w_q=w_q, w_k=w_k, w_v=w_v)
 
 
+def check_heads(name: str, x: Any) -> None:
+    """Raise unless `x` has an axis of heads, one of tokens and one of their pieces."""
+    check_sequence(name, x, "(..., h, n, d/h)")
+    if len(x.shape) < 3:
+        raise ValueError(f"{name} must have a shape (..., h, n, d/h); got {tuple(x.shape)}")
+
+
+def check_three(name: str, w: Any) -> None:
+    """Raise unless a matrix can be cut into three of one width."""
+    if w.shape[-1] % 3:
+        raise ValueError(f"{name} must have columns for three; got {w.shape[-1]}")
+
+
 def check_multi_head_inputs(
-    x_q: Any, x_kv: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, n_heads: Any,
-    b_q: Any = None, b_k: Any = None, b_v: Any = None, b_o: Any = None,
-) -> None:  # fmt: skip
+    x_q: Any, x_kv: Any, matrices: Sequence[Any], n_heads: Any, biases: Sequence[Any]
+) -> None:
     """Raise unless the arguments of multi-head attention fit together, the mask aside.
 
     Parameters
     ----------
     x_q, x_kv : array or tensor, (..., n_q, d) and (..., n_k, d_kv)
-    w_q, w_k, w_v, w_o : array or tensor
-        (d, h d_k), (d_kv, h d_k), (d_kv, h d_v) and (h d_v, d_out).
+    matrices : four arrays or tensors
+        w_q, w_k, w_v and w_o: (d, h d_k), (d_kv, h d_k), (d_kv, h d_v) and (h d_v, d_out).
     n_heads : int
         h.
-    b_q, b_k, b_v, b_o : array or tensor, or None
+    biases : four arrays or tensors, or None for some
+        b_q, b_k, b_v and b_o.
 
     Raises
     ------
     ValueError
         Naming the argument, what came and what was expected.
     """
+    (w_q, w_k, w_v, w_o), (b_q, b_k, b_v, b_o) = matrices, biases
     check_sequence("x_q", x_q, "(..., n_q, d)")
     check_sequence("x_kv", x_kv, "(..., n_k, d_kv)")
     check_leading("x_kv", x_kv, "x_q", tuple(x_q.shape[:-2]), 2)

@@ -17,7 +17,7 @@ __all__ = ["combine_masks", "padding_mask"]
 
 
 def padding_mask(lengths: Tensor, n: int, side: str = "right") -> Tensor:
-    """Return the mask that hides the padding of a batch, as keys, from every head and query.
+    """Return the mask that hides a batch's padding from every head and query.
 
     Parameters
     ----------
@@ -52,7 +52,9 @@ def padding_mask(lengths: Tensor, n: int, side: str = "right") -> Tensor:
     check_choice("side", side, ("left", "right"))
     lengths = lengths.long()[..., None]  # (b, 1)
     positions = torch.arange(n, device=lengths.device)
-    real = positions < lengths if side == "right" else positions >= n - lengths  # (b, n)
+    if side == "left":
+        positions = positions.flip(0)  # counted from the last one
+    real = positions < lengths  # (b, n)
     return real[..., None, None, :]  # (b, 1, 1, n)
 
 

@@ -18,11 +18,13 @@ from course_lib.validation import (
     check_dropout,
     check_features,
     check_fused,
+    check_heads,
     check_leading,
     check_multi_head_inputs,
     check_positive_int,
     check_projection,
     check_sequence,
+    check_three,
 )
 
 __all__ = [
@@ -37,7 +39,7 @@ __all__ = [
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
-    """Cut every token's vector into h pieces, and bring the axis of heads before that of tokens.
+    """Cut every token's vector into h pieces, and bring the heads forward.
 
     Head i gets the columns i d/h to (i + 1) d/h − 1.
 
@@ -74,7 +76,7 @@ def split_heads(x: Tensor, n_heads: int) -> Tensor:
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """Put the pieces of every token side by side again: the inverse of `split_heads`.
+    """Put every token's pieces side by side again: the inverse of `split_heads`.
 
     Parameters
     ----------
@@ -96,14 +98,12 @@ def merge_heads(x: Tensor) -> Tensor:
     tensor([[0., 1., 2., 3.],
             [4., 5., 6., 7.]])
     """
-    check_sequence("x", x, "(..., h, n, d/h)")
-    if len(x.shape) < 3:
-        raise ValueError(f"x must have a shape (..., h, n, d/h); got {tuple(x.shape)}")
+    check_heads("x", x)
     return x.transpose(-3, -2).flatten(-2)  # (..., n, d)
 
 
 def project(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
-    """Multiply every token by a matrix, and add a bias if there is one: ``x W + b``.
+    """Multiply every token by a matrix, and add a bias if any: ``x W + b``.
 
     Parameters
     ----------
@@ -188,8 +188,7 @@ def fused_projections(
     """
     check_sequence("x", x, "(..., n, d_in)")
     check_projection("x", x, "w_qkv", w_qkv, "b_qkv", b_qkv)
-    if w_qkv.shape[-1] % 3:
-        raise ValueError(f"w_qkv must have columns for three; got {w_qkv.shape[-1]}")
+    check_three("w_qkv", w_qkv)
     q, k, v = project(x, w_qkv, b_qkv).chunk(3, dim=-1)  # (..., n, d_out) each
     return q, k, v
 
@@ -256,22 +255,23 @@ def multi_head_attention(
              [0.1554, 0.4223, 0.4223],
              [0.1554, 0.4223, 0.4223]]])
     """
-    check_multi_head_inputs(x_q, x_kv, w_q, w_k, w_v, w_o, n_heads, b_q, b_k, b_v, b_o)
+    matrices, biases = (w_q, w_k, w_v, w_o), (b_q, b_k, b_v, b_o)
+    check_multi_head_inputs(x_q, x_kv, matrices, n_heads, biases)
     dtype = x_q.dtype
-    x_q, x_kv = widen(x_q), widen(x_kv)
-    w_q, w_k, w_v, w_o = map(widen, (w_q, w_k, w_v, w_o))
-    b_q, b_k, b_v, b_o = (None if b is None else widen(b) for b in (b_q, b_k, b_v, b_o))
+    x_q, x_kv, w_q, w_k, w_v, w_o = map(widen, (x_q, x_kv, *matrices))
+    b_q, b_k, b_v, b_o = (b if b is None else widen(b) for b in biases)
 
     q = split_heads(project(x_q, w_q, b_q), n_heads)  # (..., h, n_q, d_k)
     k = split_heads(project(x_kv, w_k, b_k), n_heads)  # (..., h, n_k, d_k)
     v = split_heads(project(x_kv, w_v, b_v), n_heads)  # (..., h, n_k, d_v)
-    heads, weights = scaled_dot_product_attention(q, k, v, mask)  # (..., h, n_q, d_v)
-    output = project(merge_heads(heads), w_o, b_o)  # (..., n_q, d_out)
+    heads, weights = scaled_dot_product_attention(q, k, v, mask)
+    merged = merge_heads(heads)  # (..., n_q, h d_v)
+    output = project(merged, w_o, b_o)  # (..., n_q, d_out)
     return output.to(dtype), weights.to(dtype)
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head attention with weights of its own: self-attention and cross-attention alike.
+    """Multi-head attention with weights of its own, for self- and cross-attention.
 
     Weights start as Glorot and Bengio (2010) draw them, biases at 0.
 
@@ -332,7 +332,7 @@ class MultiHeadAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew, each matrix of a fused one by itself, and set biases to 0."""
+        """Draw all matrices anew, each by itself, and set biases to 0."""
         for layer in self.children():
             if isinstance(layer, nn.Linear):
                 for matrix in layer.weight.split(self.d_model):
@@ -375,9 +375,9 @@ class MultiHeadAttention(nn.Module):
             check_sequence("x_kv", x_kv, "(..., n_k, d)")
             check_features("x_kv", x_kv, self.d_model)
             check_leading("x_kv", x_kv, "x_q", x_q.shape[:-2], 2)
-        projections = self._project(x_q, x_kv)  # (..., n, d) each
-        q, k, v = (split_heads(x, self.n_heads) for x in projections)  # (..., h, n, d/h)
-        heads, weights = scaled_dot_product_attention(q, k, v, mask)  # (..., h, n_q, d/h)
+        parts = self._project(x_q, x_kv)  # (..., n, d) each
+        q, k, v = (split_heads(x, self.n_heads) for x in parts)  # (..., h, n, d/h)
+        heads, weights = scaled_dot_product_attention(q, k, v, mask)
         if self.training and self.dropout.p > 0.0:
             heads = self.dropout(weights) @ v
         output = self.w_o(merge_heads(heads))  # (..., n_q, d)
@@ -390,7 +390,8 @@ class MultiHeadAttention(nn.Module):
             return self.w_q(x_q), self.w_k(source), self.w_v(source)
         if x_kv is None:
             return self.w_qkv(x_q).chunk(3, dim=-1)
-        # Another sequence is asked: one third of the matrix is for x_q, the rest for x_kv.
+        # Another is asked: a third of the matrix is for x_q, the rest for x_kv.
         d, w, b = self.d_model, self.w_qkv.weight, self.w_qkv.bias
         b_q, b_kv = (None, None) if b is None else (b[:d], b[d:])
-        return F.linear(x_q, w[:d], b_q), *F.linear(x_kv, w[d:], b_kv).chunk(2, dim=-1)
+        k, v = F.linear(x_kv, w[d:], b_kv).chunk(2, dim=-1)
+        return F.linear(x_q, w[:d], b_q), k, v

@@ -311,7 +311,7 @@ def head_lines(
     --------
     >>> head_lines(["a", "cat"], [[[1, 0], [0.9, 0.1]], [[0.5, 0.5], [0.5, 0.5]]])
     Where 2 heads look over a cat. Head 0: mostly the token before, mean weight 0.90. Head 1: \
-spread out, no place with a mean weight above 0.5.
+spread out; most goes to the token before, mean weight 0.50.
     """
     n = len(tokens)
     tables = np.asarray(weights, dtype=np.float64)
@@ -375,7 +375,7 @@ def _where(tokens: Sequence[str], table: NDArray, first: int) -> str:
     place = max(means, key=lambda name: means[name])
     if means[place] > 0.5:
         return f"mostly {place}, mean weight {means[place]:.2f}"
-    return "spread out, no place with a mean weight above 0.5"
+    return f"spread out; most goes to {place}, mean weight {means[place]:.2f}"
 
 
 def accuracy_by_heads(

@@ -20,7 +20,7 @@ __all__ = ["combine_masks", "padding_mask"]
 
 
 def padding_mask(lengths: NDArray, n: int, side: str = "right") -> NDArray[np.bool_]:
-    """Return the mask that hides the padding of a batch, as keys, from every head and query.
+    """Return the mask that hides a batch's padding from every head and query.
 
     Parameters
     ----------
@@ -55,7 +55,9 @@ def padding_mask(lengths: NDArray, n: int, side: str = "right") -> NDArray[np.bo
     check_choice("side", side, ("left", "right"))
     lengths = lengths.astype(np.int64)[..., None]  # (b, 1)
     positions = np.arange(n)
-    real = positions < lengths if side == "right" else positions >= n - lengths  # (b, n)
+    if side == "left":
+        positions = positions[::-1]  # counted from the last one
+    real = positions < lengths  # (b, n)
     return real[..., None, None, :]  # (b, 1, 1, n)
 
 

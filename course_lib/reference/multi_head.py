@@ -16,9 +16,11 @@ from course_lib.reference.attention import scaled_dot_product_attention
 from course_lib.validation import (
     check_divides,
     check_fused,
+    check_heads,
     check_multi_head_inputs,
     check_projection,
     check_sequence,
+    check_three,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ __all__ = [
 
 
 def split_heads(x: NDArray, n_heads: int) -> NDArray:
-    """Cut every token's vector into h pieces, and bring the axis of heads before that of tokens.
+    """Cut every token's vector into h pieces, and bring the heads forward.
 
     Head i gets the columns i d/h to (i + 1) d/h − 1.
 
@@ -73,7 +75,7 @@ def split_heads(x: NDArray, n_heads: int) -> NDArray:
 
 
 def merge_heads(x: NDArray) -> NDArray:
-    """Put the pieces of every token side by side again: the inverse of `split_heads`.
+    """Put every token's pieces side by side again: the inverse of `split_heads`.
 
     Parameters
     ----------
@@ -95,15 +97,13 @@ def merge_heads(x: NDArray) -> NDArray:
     array([[0., 1., 2., 3.],
            [4., 5., 6., 7.]])
     """
-    check_sequence("x", x, "(..., h, n, d/h)")
-    if len(x.shape) < 3:
-        raise ValueError(f"x must have a shape (..., h, n, d/h); got {tuple(x.shape)}")
+    check_heads("x", x)
     *leading, h, n, d_head = x.shape
     return x.swapaxes(-3, -2).reshape(*leading, n, h * d_head)  # (..., n, d)
 
 
 def project(x: NDArray, w: NDArray, b: NDArray | None = None) -> NDArray:
-    """Multiply every token by a matrix, and add a bias if there is one: ``x W + b``.
+    """Multiply every token by a matrix, and add a bias if any: ``x W + b``.
 
     Parameters
     ----------
@@ -188,8 +188,7 @@ def fused_projections(
     """
     check_sequence("x", x, "(..., n, d_in)")
     check_projection("x", x, "w_qkv", w_qkv, "b_qkv", b_qkv)
-    if w_qkv.shape[-1] % 3:
-        raise ValueError(f"w_qkv must have columns for three; got {w_qkv.shape[-1]}")
+    check_three("w_qkv", w_qkv)
     q, k, v = np.split(project(x, w_qkv, b_qkv), 3, axis=-1)  # (..., n, d_out) each
     return q, k, v
 
@@ -256,15 +255,16 @@ def multi_head_attention(
             [0.155, 0.422, 0.422],
             [0.155, 0.422, 0.422]]])
     """
-    check_multi_head_inputs(x_q, x_kv, w_q, w_k, w_v, w_o, n_heads, b_q, b_k, b_v, b_o)
+    matrices, biases = (w_q, w_k, w_v, w_o), (b_q, b_k, b_v, b_o)
+    check_multi_head_inputs(x_q, x_kv, matrices, n_heads, biases)
     dtype = x_q.dtype
-    x_q, x_kv = widen(x_q), widen(x_kv)
-    w_q, w_k, w_v, w_o = map(widen, (w_q, w_k, w_v, w_o))
-    b_q, b_k, b_v, b_o = (None if b is None else widen(b) for b in (b_q, b_k, b_v, b_o))
+    x_q, x_kv, w_q, w_k, w_v, w_o = map(widen, (x_q, x_kv, *matrices))
+    b_q, b_k, b_v, b_o = (b if b is None else widen(b) for b in biases)
 
     q = split_heads(project(x_q, w_q, b_q), n_heads)  # (..., h, n_q, d_k)
     k = split_heads(project(x_kv, w_k, b_k), n_heads)  # (..., h, n_k, d_k)
     v = split_heads(project(x_kv, w_v, b_v), n_heads)  # (..., h, n_k, d_v)
-    heads, weights = scaled_dot_product_attention(q, k, v, mask)  # (..., h, n_q, d_v)
-    output = project(merge_heads(heads), w_o, b_o)  # (..., n_q, d_out)
+    heads, weights = scaled_dot_product_attention(q, k, v, mask)
+    merged = merge_heads(heads)  # (..., n_q, h d_v)
+    output = project(merged, w_o, b_o)  # (..., n_q, d_out)
     return output.astype(dtype), weights.astype(dtype)
