@@ -1056,12 +1056,10 @@ def check_float_dtype(dtype: Any) -> None:
     >>> check_float_dtype("int64")
     Traceback (most recent call last):
     ...
-    ValueError: dtype must be one of float64, float32, float16; got 'int64'
+    ValueError: dtype must be one of float64, float32, float16, bfloat16; got 'int64'
     """
     library = _asking()
-    known = ["float64", "float32", "float16"]
-    if library == "torch":
-        known.append("bfloat16")
+    known = ["float64", "float32", "float16"] + ["bfloat16"] * (library != "numpy")
     name = dtype.__name__ if isinstance(dtype, type) else str(dtype).rpartition(".")[2]
     ours = (type(dtype).__module__ == "torch") == (library == "torch") or library is None
     if dtype is not None and not (ours and name in known):

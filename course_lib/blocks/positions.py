@@ -94,8 +94,8 @@ def sinusoidal_positions(
 
     References
     ----------
-    Vaswani et al. 2017, section 3.5. Their own program puts all sines before all cosines, which
-    is the same up to the order of columns.
+    Vaswani et al. 2017, section 3.5. Their own program puts all sines before all cosines, and
+    lets i / (d/2 − 1) take the place of 2i / d.
 
     Examples
     --------
