@@ -14,6 +14,16 @@ import numpy as np
 
 from course_lib.grading.exercises.entries import case, wrong
 from course_lib.grading.exercises.inputs import as_cell, draw
+from course_lib.grading.exercises.rotations import (
+    ROTATE_HALF_SPLIT,
+    ROTATE_INTERLEAVED,
+    glue,
+    split,
+    stale,
+    torch_interleaved,
+    turn,
+    turning,
+)
 from course_lib.grading.model import Alternative, Exercise, Misconception
 from course_lib.reference import rotary as ref
 
@@ -32,381 +42,13 @@ __all__ = [
 ]
 
 
-# -- what the misconceptions share -----------------------------------------------------------------
 # Written out: the course's own functions refuse to work while a student's are checked.
-
-
-def _split(x: NDArray, layout: str, pairs: int) -> tuple[NDArray, NDArray]:
-    """Return the first and the second members of the pairs, as views."""
-    if layout == "interleaved":
-        return x[..., 0 : 2 * pairs : 2], x[..., 1 : 2 * pairs : 2]
-    return x[..., :pairs], x[..., pairs : 2 * pairs]
-
-
-def _glue(a: NDArray, b: NDArray, layout: str) -> NDArray:
-    if layout == "interleaved":
-        return np.stack([a, b], axis=-1).reshape(*a.shape[:-1], 2 * a.shape[-1])
-    return np.concatenate([a, b], axis=-1)
-
-
-def _angles(positions: NDArray, frequencies: NDArray, x: NDArray) -> NDArray:
-    return positions[..., None] * frequencies
-
-
-Mix = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
-
-
-def _rotation(a: Any, b: Any, c: Any, s: Any) -> tuple[Any, Any]:
-    return a * c - b * s, a * s + b * c
-
-
-def _stale(a: Any, b: Any, c: Any, s: Any) -> tuple[Any, Any]:
-    """Turn the second member with a first one that has been turned already."""
-    new = a * c - b * s
-    return new, new * s + b * c
-
-
-def _turning(
-    layout: str = "interleaved",
-    *,
-    glued: str = "",
-    angles: Callable[[NDArray, NDArray, NDArray], NDArray] = _angles,
-    mix: Mix = _rotation,
-    rest: Callable[[NDArray], NDArray] = lambda rest: rest,
-    in_place: bool = False,
-) -> Callable[..., Any]:
-    """Return a rotation with some steps replaced; `glued` is the layout of the result."""
-
-    def turn(x: NDArray, positions: NDArray, frequencies: NDArray) -> Any:
-        angle = angles(positions, frequencies, x)
-        pairs = angle.shape[-1]
-        a, b = mix(*_split(x, layout, pairs), np.cos(angle), np.sin(angle))
-        turned = np.concatenate([_glue(a, b, glued or layout), rest(x[..., 2 * pairs :])], axis=-1)
-        if in_place:
-            x[...] = turned
-            return x
-        return turned
-
-    return turn
-
-
-_turn = _turning()
 
 
 def _softmax(s: NDArray, axis: int = -1) -> NDArray:
     with np.errstate(all="ignore"):
         e = np.exp(s - s.max(axis=axis, keepdims=True))
         return e / e.sum(axis=axis, keepdims=True)
-
-
-# -- 08.rotate_interleaved and 08.rotate_half_split ------------------------------------------------
-
-_SLOWER = np.array([1.0, 0.3, 0.05, 0.01])
-
-
-def _turned(
-    *shape: int, pairs: int, positions: Any = None, own: bool = False
-) -> Callable[[int], dict[str, Any]]:
-    """Draw vectors; positions are drawn too where each sequence has its own."""
-
-    def build(seed: int) -> dict[str, Any]:
-        rng = np.random.default_rng([seed, 1, *shape])
-        at = np.arange(shape[-2]) if positions is None else np.array(positions)
-        if own:
-            at = np.sort(rng.choice(20, shape[:-1], replace=False), axis=-1) + 1
-        return {"x": draw(rng, *shape), "positions": at, "frequencies": _SLOWER[:pairs].copy()}
-
-    return build
-
-
-_ROTATION_CASES = [
-    case("position 0 | nothing turns", _turned(1, 4, pairs=2, positions=[0])),
-    case(
-        "a quarter turn a position | (1, 0), (0, 1), (−1, 0), (0, −1)",
-        {
-            "x": np.array([[1.0, 0.0]] * 4),
-            "positions": np.arange(4),
-            "frequencies": np.array([pi / 2]),
-        },
-    ),
-    case(
-        "one vector 1, 2, …, 8 at position 3 | four pairs, each at its own speed",
-        {"x": np.arange(1.0, 9.0)[None], "positions": np.array([3]), "frequencies": _SLOWER.copy()},
-    ),
-    case("5 tokens of width 6 | each by its own position", _turned(5, 6, pairs=3)),
-    case(
-        "positions 7, 2 and 30 | not counted, but given",
-        _turned(3, 4, pairs=2, positions=[7, 2, 30]),
-    ),
-    case(
-        "2 sequences, 3 heads, 4 tokens, width 6 | whatever axes stand in front",
-        _turned(2, 3, 4, 6, pairs=3),
-    ),
-    case(
-        "2 sequences with positions of their own | positions may have axes in front too",
-        _turned(2, 4, 6, pairs=3, own=True),
-    ),
-    case(
-        "3 tokens of width 6, of which 4 columns turn | the others stay as they are",
-        _turned(3, 6, pairs=2, positions=[1, 2, 3]),
-    ),
-]
-
-_PAIRS = {
-    "interleaved": "neighbouring columns, (0, 1), (2, 3), …",
-    "half-split": "a column of the first half and its like in the second",
-}
-
-
-def _from_the_width(positions: NDArray, frequencies: NDArray, x: NDArray) -> NDArray:
-    d = x.shape[-1]
-    return positions[..., None] * 10000.0 ** (-np.arange(0, d, 2) / d)
-
-
-def _all_columns(layout: str) -> Callable[..., Any]:
-    """Pair all columns, however few frequencies there are."""
-
-    def turn(x: NDArray, positions: NDArray, frequencies: NDArray) -> Any:
-        angle = _angles(positions, frequencies, x)
-        a, b = _rotation(*_split(x, layout, x.shape[-1] // 2), np.cos(angle), np.sin(angle))
-        return _glue(a, b, layout)
-
-    return turn
-
-
-def _mixed_angles(layout: str) -> Callable[..., Any]:
-    """Spread the angles over the columns in the other layout than the vectors."""
-    other = "half-split" if layout == "interleaved" else "interleaved"
-
-    def turn(x: NDArray, positions: NDArray, frequencies: NDArray) -> Any:
-        angle = _angles(positions, frequencies, x)
-        pairs = angle.shape[-1]
-        a, b = _split(x, layout, pairs)
-        spread = _glue(angle, angle, other)
-        turned = _glue(a, b, layout) * np.cos(spread) + _glue(-b, a, layout) * np.sin(spread)
-        return np.concatenate([turned, x[..., 2 * pairs :]], axis=-1)
-
-    return turn
-
-
-def _rotation_wrong(layout: str, other: str) -> list[Misconception]:
-    """Return what goes wrong in either layout."""
-    return [
-        wrong(
-            _turning(other),
-            f"{other} pairs | this exercise uses {layout} pairs, {_PAIRS[layout]}; you pair "
-            f"{_PAIRS[other]}. Scores come out the same as long as queries and keys agree, but "
-            "not with weights that were trained the other way. → Which columns does the docstring "
-            "pair?",
-            variant=True,
-        ),
-        wrong(
-            _turning(layout, mix=lambda a, b, c, s: (a * c + b * s, b * c - a * s)),
-            "turned the other way | Your pairs turn clockwise: with a quarter turn, (1, 0) becomes "
-            "(0, −1). → Before which of the two sines does the minus stand?",
-        ),
-        wrong(
-            _turning(layout, mix=lambda a, b, c, s: (a * c + b * s, a * s + b * c)),
-            "no minus | Your vectors change their length, so this is no rotation: there's a plus "
-            "before both sines. → What becomes of (0, 1) after a quarter turn?",
-        ),
-        wrong(
-            _turning(layout, mix=lambda a, b, c, s: (a * s - b * c, a * c + b * s)),
-            "sine and cosine changed places | At position 0 nothing should move, but yours does: "
-            "sine and cosine have changed places. → Which of the two is 1 at angle 0?",
-        ),
-        wrong(
-            _turning(layout, mix=_stale),
-            "the first member changed too early | The first member of each pair is right, the "
-            "second isn't: it's computed from a first member that has been turned already. → Which "
-            "value of a belongs in a sin + b cos, and is it still there?",
-        ),
-        wrong(
-            _turning(layout, mix=_stale, in_place=True),
-            "the first member changed too early, in the caller's array | The second member of each "
-            "pair is computed from a first one that has been turned already, and both are written "
-            "into `x`: a slice of an array is a view, not a copy. → Where could the new numbers "
-            "be kept until both are there?",
-        ),
-        wrong(
-            _turning(layout, in_place=True),
-            "x is overwritten | The numbers are right, but the caller's vectors are gone, since "
-            "the turned ones were written into `x`. → Which line makes the new array?",
-        ),
-        wrong(
-            _turning(layout, angles=lambda p, f, x: (p[..., None] + 1) * f),
-            "counted from 1 | Your vectors are one position too far. Scores wouldn't show it, "
-            "since only differences matter there; a cache that counts from 0 would. → What "
-            "happens at position 0?",
-        ),
-        wrong(
-            _turning(layout, angles=lambda p, f, x: np.arange(x.shape[-2])[:, None] * f),
-            "positions counted anew | You count the tokens yourself, from 0. With a cache, or with "
-            "padding, they stand elsewhere. → Which argument says where?",
-        ),
-        wrong(
-            _turning(layout, angles=lambda p, f, x: np.outer(p, f)),
-            "positions as one list | Where each sequence has positions of its own, yours stop with "
-            "an error: `np.outer` and `positions[:, None]` expect a single list of them. → With "
-            "which index does the new axis come last, however many there are in front?",
-        ),
-        wrong(
-            _turning(layout, angles=lambda p, f, x: np.deg2rad(p[..., None] * f)),
-            "degrees | Your angles are far too small: they're taken for degrees and made radians "
-            "once more. → In which unit do `np.cos` and the frequencies count?",
-        ),
-        wrong(
-            _turning(layout, angles=lambda p, f, x: p[..., None] * np.full_like(f, f[0])),
-            "one speed for all pairs | All pairs turn as fast as the first one. → Which frequency "
-            "belongs to pair i?",
-        ),
-        wrong(
-            _turning(layout, angles=_from_the_width),
-            "frequencies from the width | You compute frequencies from the width and the base "
-            "10,000, and so never use those that are handed in. → Where do the angles come from "
-            "if only some of the columns turn, or the context is stretched?",
-        ),
-        wrong(
-            _turning(layout, glued=other),
-            f"glued in the other layout | The right pairs are turned by the right angles, and then "
-            f"put together as {_PAIRS[other]}. → To which columns does each pair have to go "
-            "back?",
-        ),
-        wrong(
-            _mixed_angles(layout),
-            "angles spread in the other layout | Your pairs are right and so are the angles, but "
-            "they don't meet: `np.repeat` gives each angle to neighbouring columns, "
-            "`np.tile` or `np.concatenate` to the two halves. → Which of them fits the way you "
-            "pair the columns?",
-        ),
-        wrong(
-            _turning(layout, rest=lambda rest: rest[..., :0]),
-            "the other columns are missing | Where only some of the columns turn, the others are "
-            "gone from your result. → How wide must it be?",
-        ),
-        wrong(
-            _all_columns(layout),
-            "all columns paired | You pair all columns, but where there are fewer frequencies than "
-            "pairs only the first ones turn: two columns for each frequency. → What does "
-            "`len(frequencies)` tell you about the columns that take part?",
-        ),
-    ]
-
-
-def _rotation_loops(layout: str) -> Callable[..., Any]:
-    def loops(x: NDArray, positions: NDArray, frequencies: NDArray) -> Any:
-        turned = x.copy()
-        at = np.broadcast_to(positions, x.shape[:-1])
-        n = len(frequencies)
-        for place in np.ndindex(x.shape[:-1]):
-            for i, frequency in enumerate(frequencies):
-                i, j = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + n)
-                c, s = np.cos(at[place] * frequency), np.sin(at[place] * frequency)
-                a, b = x[(*place, i)], x[(*place, j)]
-                turned[(*place, i)], turned[(*place, j)] = a * c - b * s, a * s + b * c
-        return turned
-
-    return loops
-
-
-def _rotation_complex(layout: str) -> Callable[..., Any]:
-    def multiplied(x: NDArray, positions: NDArray, frequencies: NDArray) -> Any:
-        a, b = _split(x, layout, len(frequencies))
-        z = (a + 1j * b) * np.exp(1j * np.asarray(positions)[..., None] * frequencies)
-        rest = x[..., 2 * len(frequencies) :]
-        return np.concatenate([_glue(z.real, z.imag, layout), rest], axis=-1)
-
-    return multiplied
-
-
-def _rotation_matrix(layout: str) -> Callable[..., Any]:
-    """Build a (d, d) matrix for each position; vectors are rows."""
-
-    def matrices(x: NDArray, positions: NDArray, frequencies: NDArray) -> Any:
-        d, n = x.shape[-1], len(frequencies)
-        r = np.zeros((*positions.shape, d, d)) + np.eye(d)
-        for i, frequency in enumerate(frequencies):
-            i, j = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + n)
-            c, s = np.cos(positions * frequency), np.sin(positions * frequency)
-            r[..., i, i], r[..., i, j], r[..., j, i], r[..., j, j] = c, s, -s, c
-        return (x[..., None, :] @ r)[..., 0, :]
-
-    return matrices
-
-
-def _torch_interleaved(x: Any, positions: Any, frequencies: Any) -> Any:
-    import torch
-
-    n = 2 * len(frequencies)
-    angles = (positions[..., None] * frequencies).repeat_interleave(2, dim=-1)
-    turned = x[..., :n].unflatten(-1, (-1, 2)).flip(-1) * torch.tensor([-1.0, 1.0], dtype=x.dtype)
-    turned = x[..., :n] * angles.cos() + turned.flatten(-2) * angles.sin()
-    return torch.cat([turned, x[..., n:]], dim=-1)
-
-
-def _torch_half_split(x: Any, positions: Any, frequencies: Any) -> Any:
-    import torch
-
-    n = len(frequencies)
-    angles = (positions[..., None] * frequencies).tile(2)
-    turning = x[..., : 2 * n]
-    half_turned = torch.cat([-turning[..., n:], turning[..., :n]], dim=-1)
-    turned = turning * angles.cos() + half_turned * angles.sin()
-    return torch.cat([turned, x[..., 2 * n :]], dim=-1)
-
-
-def _rotation_alternatives(layout: str, torch: Callable[..., Any]) -> list[Any]:
-    return [
-        ("loops", _rotation_loops(layout)),
-        ("complex numbers", _rotation_complex(layout)),
-        ("matrices", _rotation_matrix(layout)),
-        Alternative(name="torch", right=torch, backend="torch"),
-    ]
-
-
-_ROTATE_INTERLEAVED = Exercise(
-    id="08.rotate_interleaved",
-    function="rotate_interleaved",
-    reference=ref.rotate_interleaved,
-    guarded=[ref.rotate_half_split],
-    cases=_ROTATION_CASES,
-    returns=("turned",),
-    misconceptions=_rotation_wrong("interleaved", "half-split"),
-    alternatives=_rotation_alternatives("interleaved", _torch_interleaved),
-    hints=[
-        "The angle of pair i at position m is m θ_i: one table of angles, with a row for each "
-        "position and a column for each pair.",
-        "The first members of all pairs are the even columns, `x[..., 0::2]`, the second ones the "
-        "odd columns. Turn both, each from the values that they had before.",
-        "`positions[..., None] * frequencies` is the table. `np.stack([a, b], axis=-1)`, reshaped, "
-        "puts two arrays together as neighbours; `2 * len(frequencies)` columns turn.",
-    ],
-    points=3,
-    minutes=15,
-    difficulty=1,
-)
-
-_ROTATE_HALF_SPLIT = Exercise(
-    id="08.rotate_half_split",
-    function="rotate_half_split",
-    reference=ref.rotate_half_split,
-    guarded=[ref.rotate_interleaved],
-    cases=_ROTATION_CASES,
-    returns=("turned",),
-    misconceptions=_rotation_wrong("half-split", "interleaved"),
-    alternatives=_rotation_alternatives("half-split", _torch_half_split),
-    hints=[
-        "Angles and rotation are those of the first exercise; only the columns that make a pair "
-        "are others.",
-        "With m frequencies, the first members of the pairs are columns 0 to m − 1, the second "
-        "ones columns m to 2m − 1. Columns from 2m on stay as they are.",
-        "`a, b = x[..., :m], x[..., m:2 * m]`; after turning, `np.concatenate` puts both halves "
-        "and the rest side by side.",
-    ],
-    points=2,
-    minutes=10,
-    difficulty=1,
-)
 
 
 # -- 08.to_half_split ------------------------------------------------------------------------------
@@ -639,7 +281,7 @@ def _scores(
     """Return the scores, Σ even cos + odd sin over the pairs (a, b) of q and (u, v) of k."""
 
     def scores(q: NDArray, k: NDArray, frequencies: NDArray, offsets: NDArray) -> Any:
-        pairs = (*_split(q, layout, len(frequencies)), *_split(k, layout, len(frequencies)))
+        pairs = (*split(q, layout, len(frequencies)), *split(k, layout, len(frequencies)))
         a, b, u, v = (x[..., None, :] for x in pairs)  # (..., 1, d/2)
         angle = angles(offsets, frequencies)  # (m, d/2)
         terms = even(a, b, u, v) * np.cos(angle) + odd(a, b, u, v) * np.sin(angle)
@@ -648,15 +290,13 @@ def _scores(
     return scores
 
 
-def _met(
-    *lead: int, d: int, offsets: list[int], frequencies: NDArray = _SLOWER
-) -> Callable[[int], dict[str, Any]]:
+def _met(*lead: int, d: int, offsets: list[int]) -> Callable[[int], dict[str, Any]]:
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 4, *lead, d])
         return {
             "q": draw(rng, *lead, d),
             "k": draw(rng, *lead, d),
-            "frequencies": frequencies[: d // 2].copy(),
+            "frequencies": np.array([1.0, 0.3, 0.05, 0.01])[: d // 2],
             "offsets": np.array(offsets),
         }
 
@@ -771,7 +411,7 @@ def _scores_rotating(q: NDArray, k: NDArray, frequencies: NDArray, offsets: NDAr
     """Put the query at position 40 and the keys around it."""
     at = np.full(len(offsets), 40)
     left, right = (_spread(x[..., None, :], offsets) for x in (q, k))
-    return (_turn(left, at, frequencies) * _turn(right, at + offsets, frequencies)).sum(axis=-1)
+    return (turn(left, at, frequencies) * turn(right, at + offsets, frequencies)).sum(axis=-1)
 
 
 def _scores_complex(q: NDArray, k: NDArray, frequencies: NDArray, offsets: NDArray) -> Any:
@@ -1097,7 +737,7 @@ def _cache(
     store: Callable[[NDArray, NDArray, NDArray], Any] = lambda keys, past, k: keys,
 ) -> Callable[..., tuple[Any, Any]]:
     """Return the extension with some steps replaced."""
-    turn = _turning(layout)
+    turn = turning(layout)
 
     def extend(q: NDArray, k: NDArray, cached_keys: NDArray, frequencies: NDArray) -> Any:
         n, past = q.shape[-2], count(cached_keys)
@@ -1115,7 +755,7 @@ def _filled(*lead: int, past: int, n: int, d: int) -> Callable[[int], dict[str, 
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 6, *lead, past, n])
         frequencies = np.array([1.0, 0.3, 0.05])[: d // 2].copy()
-        keys = _turn(draw(rng, *lead, past, d), np.arange(past), frequencies)
+        keys = turn(draw(rng, *lead, past, d), np.arange(past), frequencies)
         return {
             "q": draw(rng, *lead, n, d),
             "k": draw(rng, *lead, n, d),
@@ -1150,7 +790,7 @@ def _cache_overwriting(q: NDArray, k: NDArray, cached_keys: NDArray, frequencies
 
 
 def _anew(past: NDArray, frequencies: NDArray) -> NDArray:
-    return np.asarray(_turn(past, np.arange(past.shape[-2]), frequencies))
+    return np.asarray(turn(past, np.arange(past.shape[-2]), frequencies))
 
 
 def _from_the_left(n: int, past: int, total: int) -> NDArray:
@@ -1278,9 +918,9 @@ _CACHE_WRONG = [
 def _cache_whole(q: NDArray, k: NDArray, cached_keys: NDArray, frequencies: NDArray) -> Any:
     """Turn the cache back, and the whole text anew."""
     past, n = cached_keys.shape[-2], q.shape[-2]
-    plain = _turn(cached_keys, -np.arange(past), frequencies)
-    keys = _turn(np.concatenate([plain, k], axis=-2), np.arange(past + n), frequencies)
-    scores = _turn(q, np.arange(past, past + n), frequencies) @ keys.swapaxes(-2, -1)
+    plain = turn(cached_keys, -np.arange(past), frequencies)
+    keys = turn(np.concatenate([plain, k], axis=-2), np.arange(past + n), frequencies)
+    scores = turn(q, np.arange(past, past + n), frequencies) @ keys.swapaxes(-2, -1)
     hidden = ~np.tri(past + n, dtype=bool)[past:]
     return _softmax(scores / sqrt(q.shape[-1]) - np.where(hidden, np.inf, 0.0)), keys
 
@@ -1290,8 +930,8 @@ def _cache_one_by_one(q: NDArray, k: NDArray, cached_keys: NDArray, frequencies:
     weights, keys = np.zeros((*q.shape[:-1], past + n)), cached_keys
     for i in range(n):
         at = np.array([past + i])
-        keys = np.concatenate([keys, _turn(k[..., i : i + 1, :], at, frequencies)], axis=-2)
-        query = _turn(q[..., i : i + 1, :], at, frequencies)
+        keys = np.concatenate([keys, turn(k[..., i : i + 1, :], at, frequencies)], axis=-2)
+        query = turn(q[..., i : i + 1, :], at, frequencies)
         scores = (query * keys).sum(axis=-1) / sqrt(q.shape[-1])
         weights[..., i, : past + i + 1] = _softmax(scores)
     return weights, keys
@@ -1304,7 +944,7 @@ def _cache_complex(q: NDArray, k: NDArray, cached_keys: NDArray, frequencies: ND
     keys = np.concatenate([cached_keys[..., 0::2] + 1j * cached_keys[..., 1::2], new_k], axis=-2)
     scores = (new_q @ keys.conj().swapaxes(-2, -1)).real / sqrt(q.shape[-1])
     exps = np.exp(scores - scores.max(axis=-1, keepdims=True)) * np.tri(n, past + n, past)
-    return exps / exps.sum(axis=-1, keepdims=True), _glue(keys.real, keys.imag, "interleaved")
+    return exps / exps.sum(axis=-1, keepdims=True), glue(keys.real, keys.imag, "interleaved")
 
 
 def _cache_torch(q: Any, k: Any, cached_keys: Any, frequencies: Any) -> Any:
@@ -1312,8 +952,8 @@ def _cache_torch(q: Any, k: Any, cached_keys: Any, frequencies: Any) -> Any:
 
     past, n = cached_keys.shape[-2], q.shape[-2]
     at = torch.arange(past, past + n)
-    keys = torch.cat([cached_keys, _torch_interleaved(k, at, frequencies)], dim=-2)
-    scores = _torch_interleaved(q, at, frequencies) @ keys.mT / sqrt(q.shape[-1])
+    keys = torch.cat([cached_keys, torch_interleaved(k, at, frequencies)], dim=-2)
+    scores = torch_interleaved(q, at, frequencies) @ keys.mT / sqrt(q.shape[-1])
     visible = torch.ones(n, past + n, dtype=torch.bool).tril(past)
     return torch.softmax(scores.masked_fill(~visible, -torch.inf), dim=-1), keys
 
@@ -1386,7 +1026,7 @@ def rotary_attention_broken(
 
 def _rotary(
     *,
-    turn: Callable[..., Any] = _turn,
+    turn: Callable[..., Any] = turn,
     turned: str = "qk",
     touched: str = "",
     scale: Callable[[int], float] = sqrt,
@@ -1443,7 +1083,7 @@ _ROTARY_CASES = [
     ),
 ]
 
-_STALE = _turning(mix=_stale)
+_STALE = turning(mix=stale)
 _FAULTS = {
     "stale": "the second member of a pair is computed from a first one that has been turned "
     "already, since `even` and `odd` are views of one array",
@@ -1471,7 +1111,7 @@ def _left(*faults: str) -> Misconception:
         )
     return wrong(
         _rotary(
-            turn=_STALE if "stale" in faults else _turn,
+            turn=_STALE if "stale" in faults else turn,
             turned=turned,
             touched=turned if "touched" in faults else "",
         ),
@@ -1512,19 +1152,19 @@ _ROTARY_WRONG = [
         "know of its position?",
     ),
     wrong(
-        _rotary(turn=_turning("half-split")),
+        _rotary(turn=turning("half-split")),
         "half-split pairs | this exercise uses interleaved pairs, as the broken program does; you "
         "pair the two halves. → Which columns does the docstring pair?",
         variant=True,
     ),
     wrong(
-        _rotary(turn=_turning(mix=lambda a, b, c, s: (a * c + b * s, b * c - a * s))),
+        _rotary(turn=turning(mix=lambda a, b, c, s: (a * c + b * s, b * c - a * s))),
         "turned the other way | Queries and keys are turned clockwise, so before and behind have "
         "changed places. The broken program had the signs right. → Before which sine does the "
         "minus stand?",
     ),
     wrong(
-        _rotary(turn=_turning(angles=lambda p, f, x: np.arange(x.shape[-2])[:, None] * f)),
+        _rotary(turn=turning(angles=lambda p, f, x: np.arange(x.shape[-2])[:, None] * f)),
         "positions counted anew | You count the tokens yourself, from 0. The broken program had "
         "this right. → Which argument says where they stand?",
     ),
@@ -1569,7 +1209,7 @@ def _rotary_offsets(
 def _rotary_torch(q: Any, k: Any, v: Any, positions: Any, frequencies: Any) -> Any:
     import torch
 
-    new_q, new_k = (_torch_interleaved(x, positions, frequencies) for x in (q, k))
+    new_q, new_k = (torch_interleaved(x, positions, frequencies) for x in (q, k))
     weights = torch.softmax(new_q @ new_k.mT / sqrt(q.shape[-1]), dim=-1)
     return weights @ v, weights
 
@@ -1602,8 +1242,8 @@ _BUG_ROTARY = Exercise(
 
 
 EXERCISES = [
-    _ROTATE_INTERLEAVED,
-    _ROTATE_HALF_SPLIT,
+    ROTATE_INTERLEAVED,
+    ROTATE_HALF_SPLIT,
     _TO_HALF_SPLIT,
     _RELATIVE_SCORES,
     _SCALED_FREQUENCIES,
