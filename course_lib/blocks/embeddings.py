@@ -59,8 +59,8 @@ def one_hot(ids: Tensor, size: int) -> Tensor:
     check_at_least("size", size, 1)
     check_whole("ids", ids, "(...)")
     check_ids("ids", ids, size)
-    equal = torch.arange(size, device=ids.device) == ids.long()[..., None]  # (..., size)
-    return equal.to(torch.get_default_dtype())
+    equal = ids.long()[..., None] == torch.arange(size, device=ids.device)
+    return equal.to(torch.get_default_dtype())  # (..., size)
 
 
 def embedding(ids: Tensor, table: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ def embedding_backward(ids: Tensor, d_output: Tensor, n_rows: int) -> Tensor:
     check_lookup_gradient(ids, d_output, n_rows)
     rows = widen(d_output).reshape(-1, d_output.shape[-1])  # one for each id
     d_table = rows.new_zeros(n_rows, rows.shape[1])
-    # `d_table[ids] += rows` would keep one of the gradients of an id that comes twice.
+    # `d_table[ids] += rows` would keep one gradient of an id that comes twice.
     return d_table.index_add(0, ids.long().flatten(), rows).to(d_output.dtype)
 
 
@@ -175,7 +175,7 @@ def tied_logits(hidden: Tensor, table: Tensor) -> Tensor:
 
 
 class TokenEmbedding(nn.Module):
-    """A table of embeddings that is trained, read by ids, and by `logits` the other way round.
+    """A trained table of embeddings, read by ids, and by `logits` the other way.
 
     Rows are drawn with the standard deviation 1/√d, so that their length is about 1 and a score
     by `logits` about as large as an entry of what is scored. Read as input they are multiplied by

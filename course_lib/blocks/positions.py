@@ -32,8 +32,12 @@ __all__ = [
 ]
 
 
-def frequencies(d: int, base: float = 10000.0, dtype: torch.dtype | None = None) -> Tensor:
-    """Return by what angle each pair of columns turns from one position to the next.
+def frequencies(
+    d: int,
+    base: float = 10000.0,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Return by what angle each pair of columns turns from a position to the next.
 
     ``θ_i = base^(−2i/d)`` for pair i: from 1 radian a position down to nearly 1 / base.
 
@@ -59,14 +63,19 @@ def frequencies(d: int, base: float = 10000.0, dtype: torch.dtype | None = None)
     tensor([1.0000, 0.1000])
     """
     check_hands(d, base, dtype)
-    theta = float(base) ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)  # (d / 2,)
+    exponents = -torch.arange(0, d, 2, dtype=torch.float64) / d  # (d / 2,)
+    theta = float(base) ** exponents
     return theta.to(dtype or torch.get_default_dtype())
 
 
 def sinusoidal_positions(
-    n: int, d: int, base: float = 10000.0, offset: int = 0, dtype: torch.dtype | None = None
+    n: int,
+    d: int,
+    base: float = 10000.0,
+    offset: int = 0,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return a vector for each of n positions: sines and cosines of growing wavelength.
+    """Return a vector for each of n positions: sines and cosines, ever slower.
 
     ``PE(p, 2i) = sin(p θ_i)`` and ``PE(p, 2i + 1) = cos(p θ_i)`` with ``θ_i = base^(−2i/d)``.
 
@@ -107,7 +116,7 @@ def sinusoidal_positions(
     check_sinusoids(n, d, base, offset, dtype)
     p = torch.arange(offset, offset + n)[:, None]  # (n, 1)
     angles = p * frequencies(d, base, dtype=torch.float64)  # (n, d / 2)
-    pairs = torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1)  # (n, d / 2, 2)
+    pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)  # (n, d / 2, 2)
     return pairs.reshape(n, d).to(dtype or torch.get_default_dtype())
 
 
@@ -153,7 +162,7 @@ def shift_rotation(
     """
     check_shift(k, d, base, dtype)
     angles = k * frequencies(d, base, dtype=torch.float64)  # (d / 2,)
-    sine, cosine = torch.arange(0, d, 2), torch.arange(1, d, 2)  # the columns of each pair
+    sine, cosine = torch.arange(0, d, 2), torch.arange(1, d, 2)  # columns of a pair
     rotation = torch.zeros(d, d, dtype=torch.float64)
     rotation[sine, sine] = rotation[cosine, cosine] = torch.cos(angles)
     rotation[cosine, sine] = torch.sin(angles)

@@ -133,7 +133,7 @@ def embedding_backward(ids: NDArray, d_output: NDArray, n_rows: int) -> NDArray:
     check_lookup_gradient(ids, d_output, n_rows)
     d_out = widen(d_output)
     d_table = np.zeros((n_rows, d_out.shape[-1]), dtype=d_out.dtype)
-    # `d_table[ids] += d_out` would keep one of the gradients of an id that comes twice.
+    # `d_table[ids] += d_out` would keep one gradient of an id that comes twice.
     np.add.at(d_table, np.asarray(ids), d_out)
     return d_table.astype(d_output.dtype)
 

@@ -29,8 +29,12 @@ __all__ = [
 ]
 
 
-def frequencies(d: int, base: float = 10000.0, dtype: DTypeLike | None = None) -> NDArray:
-    """Return by what angle each pair of columns turns from one position to the next.
+def frequencies(
+    d: int,
+    base: float = 10000.0,
+    dtype: DTypeLike | None = None,
+) -> NDArray:
+    """Return by what angle each pair of columns turns from a position to the next.
 
     ``θ_i = base^(−2i/d)`` for pair i: from 1 radian a position down to nearly 1 / base.
 
@@ -61,9 +65,13 @@ def frequencies(d: int, base: float = 10000.0, dtype: DTypeLike | None = None) -
 
 
 def sinusoidal_positions(
-    n: int, d: int, base: float = 10000.0, offset: int = 0, dtype: DTypeLike | None = None
+    n: int,
+    d: int,
+    base: float = 10000.0,
+    offset: int = 0,
+    dtype: DTypeLike | None = None,
 ) -> NDArray:
-    """Return a vector for each of n positions: sines and cosines of growing wavelength.
+    """Return a vector for each of n positions: sines and cosines, ever slower.
 
     ``PE(p, 2i) = sin(p θ_i)`` and ``PE(p, 2i + 1) = cos(p θ_i)`` with ``θ_i = base^(−2i/d)``.
 
@@ -150,7 +158,7 @@ def shift_rotation(
     """
     check_shift(k, d, base, dtype)
     angles = k * frequencies(d, base)  # (d / 2,)
-    sine, cosine = np.arange(0, d, 2), np.arange(1, d, 2)  # the columns of each pair
+    sine, cosine = np.arange(0, d, 2), np.arange(1, d, 2)  # columns of a pair
     rotation = np.zeros((d, d))
     rotation[sine, sine] = rotation[cosine, cosine] = np.cos(angles)
     rotation[cosine, sine] = np.sin(angles)
