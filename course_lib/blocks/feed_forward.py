@@ -129,6 +129,15 @@ def silu(x: Tensor) -> Tensor:
     return (wide * sigmoid(wide)).to(x.dtype)
 
 
+# By the names that `feed_forward` takes.
+ACTIVATIONS = {
+    "relu": relu,
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),
+    "silu": silu,
+}
+
+
 def feed_forward(
     x: Tensor,  # (..., d)
     w_1: Tensor,  # (d, d_ff)
@@ -170,11 +179,11 @@ def feed_forward(
     tensor([[1.5000, 1.0000]])
     """
     check_feed_forward_inputs(x, w_1, b_1, w_2, b_2)
-    check_choice("activation", activation, _ACTIVATIONS)
+    check_choice("activation", activation, ACTIVATIONS)
     hidden = widen(x) @ widen(w_1)  # (..., d_ff)
     if b_1 is not None:
         hidden = hidden + widen(b_1)
-    output = _ACTIVATIONS[activation](hidden) @ widen(w_2)  # (..., d)
+    output = ACTIVATIONS[activation](hidden) @ widen(w_2)  # (..., d)
     if b_2 is not None:
         output = output + widen(b_2)
     return output.to(x.dtype)
@@ -272,7 +281,7 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(d_model=d_model, d_ff=d_ff)
-        check_choice("activation", activation, _ACTIVATIONS)
+        check_choice("activation", activation, ACTIVATIONS)
         check_dropout(dropout)
         self.activation = activation
         self.w_1 = nn.Linear(d_model, d_ff, bias=bias)
@@ -282,7 +291,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Send every token of x (..., d) through the two layers; returns (..., d)."""
         check_features("x", x, self.w_1.in_features)
-        hidden = _ACTIVATIONS[self.activation](self.w_1(x))  # (..., d_ff)
+        hidden = ACTIVATIONS[self.activation](self.w_1(x))  # (..., d_ff)
         return self.w_2(self.dropout(hidden))
 
 
@@ -323,10 +332,3 @@ class SwiGLU(nn.Module):
         """Send every token of x (..., d) through gate, values and back; returns (..., d)."""
         check_features("x", x, self.w_1.in_features)
         return self.w_2(silu(self.w_1(x)) * self.w_3(x))
-
-
-def _gelu_tanh(x: Tensor) -> Tensor:
-    return gelu(x, approximate="tanh")
-
-
-_ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_tanh": _gelu_tanh, "silu": silu}

@@ -131,6 +131,15 @@ def silu(x: NDArray) -> NDArray:
     return (wide * sigmoid(wide)).astype(x.dtype)
 
 
+# By the names that `feed_forward` takes.
+ACTIVATIONS = {
+    "relu": relu,
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),
+    "silu": silu,
+}
+
+
 def feed_forward(
     x: NDArray,  # (..., d)
     w_1: NDArray,  # (d, d_ff)
@@ -172,11 +181,11 @@ def feed_forward(
     array([[1.5, 1. ]])
     """
     check_feed_forward_inputs(x, w_1, b_1, w_2, b_2)
-    check_choice("activation", activation, _ACTIVATIONS)
+    check_choice("activation", activation, ACTIVATIONS)
     hidden = widen(x) @ widen(w_1)  # (..., d_ff)
     if b_1 is not None:
         hidden = hidden + widen(b_1)
-    output = _ACTIVATIONS[activation](hidden) @ widen(w_2)  # (..., d)
+    output = ACTIVATIONS[activation](hidden) @ widen(w_2)  # (..., d)
     if b_2 is not None:
         output = output + widen(b_2)
     return output.astype(x.dtype)
@@ -228,10 +237,3 @@ def swiglu(
     gate = silu(wide @ widen(w_1))  # (..., d_ff)
     values = wide @ widen(w_3)  # (..., d_ff)
     return ((gate * values) @ widen(w_2)).astype(x.dtype)
-
-
-def _gelu_tanh(x: NDArray) -> NDArray:
-    return gelu(x, approximate="tanh")
-
-
-_ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_tanh": _gelu_tanh, "silu": silu}
