@@ -41,11 +41,11 @@ def split_and_glue(n: int = 3, d: int = 4, n_heads: int = 2) -> StepThrough:
     Parameters
     ----------
     n : int, default 3
-        Tokens, at most 4.
+        Tokens, from 2 to 4.
     d : int, default 4
         Their width; ``n d`` is at most 12.
     n_heads : int, default 2
-        From 2 to 4, divides `d`.
+        From 2 to 4, divides `d`; each is at least 2 wide.
 
     Returns
     -------
@@ -65,9 +65,11 @@ def split_and_glue(n: int = 3, d: int = 4, n_heads: int = 2) -> StepThrough:
     check_positive_int("n", n)
     check_positive_int("d", d)
     check_divides("n_heads", n_heads, "d", d)
-    if n > 4 or n * d > 12 or not 2 <= n_heads <= 4:
+    # With a single token, or with heads of one number, gluing would be a view.
+    if not 2 <= n <= 4 or n * d > 12 or not 2 <= n_heads <= min(4, d // 2):
         raise ValueError(
-            f"n must be at most 4, n d at most 12 and n_heads from 2 to 4; got {n}, {d}, {n_heads}"
+            f"n must be from 2 to 4, n d at most 12, and n_heads from 2 to 4 with a width of at "
+            f"least 2 each; got {n}, {d}, {n_heads}"
         )
     width = d // n_heads
     projected = np.arange(n * d).reshape(n, d)
