@@ -217,6 +217,33 @@ _FFN_WRONG = [
         "What is it a share of?",
     ),
     wrong(
+        _ffn(outer=lambda h, w, b, act: act(h @ w + b)),
+        "bent twice | You bend after both layers; a block that may only add positive numbers "
+        "couldn't correct anything downwards. → How often does the activation stand in the "
+        "formula?",
+    ),
+    wrong(
+        _ffn(gelu=lambda x: x * _sigmoid(x)),
+        "SiLU | Your curve is x·σ(x), which is called SiLU or Swish, and it's clearly flatter "
+        "around 0 than GELU. → Which function multiplies x in GELU, if it isn't the sigmoid?",
+    ),
+    wrong(
+        _ffn(gelu=lambda x: 0.5 * x * (1.0 + _erf(x))),
+        "√2 forgotten in GELU | Your GELU is too steep: the error function belongs to a bell "
+        "curve of variance ½, Φ to one of variance 1. → By what must x be divided inside `erf`?",
+    ),
+    wrong(
+        _ffn(gelu=lambda x: x * (1.0 + _erf(x / sqrt(2.0)))),
+        "½ forgotten in GELU | Your GELU is twice as large as it should be: for large x it must "
+        "go like x. → What are the smallest and largest values of 1 + erf?",
+    ),
+    wrong(
+        _ffn(inner=lambda x, w, b, act: act(x @ w.T + b), outer=lambda h, w, b, act: h @ w.T + b),
+        "weights transposed | You multiply by transposed weights, as for a layout (d_out, d_in). "
+        "Here W_1 is (d, d_ff) and rows are tokens. → Which product of x and W_1 has matching "
+        "inner sizes as they stand?",
+    ),
+    wrong(
         _ffn(after=lambda y, x: x + y),
         "the token added | Your output is the network's plus the token itself. That sum is the "
         "residual connection around the network, which is another exercise. → What does the "
@@ -541,6 +568,25 @@ _STACK_WRONG = [
         _stack(own_eps=1e-5),
         "ε ignored | With the usual ε you're right; with ε = 0.5 it shows that it doesn't reach "
         "your norms. → Where do you hand `eps` on?",
+    ),
+    wrong(
+        lambda x, sublayers, gammas, betas, norm_first=True, eps=1e-5: _stack()(
+            x, sublayers[:1], gammas, betas, norm_first, eps
+        ),
+        "only the first sublayer | With one sublayer you're right; of several only the first "
+        "takes part. → Is there a `return` inside of your loop?",
+    ),
+    wrong(
+        _stack(pre=lambda x, f, norm, first: norm(x) + f(x)),
+        "normalised beside the sublayer, not before it | With the norm first, you normalise the "
+        "tokens that go round the sublayer, and those that go in stay as they are. → Which of the "
+        "two does the formula x + f(LN(x)) normalise?",
+    ),
+    wrong(
+        _stack(post=lambda x, f, norm, first: x + norm(f(x))),
+        "only the sublayer's output normalised, norm last | With the norm last, you normalise the "
+        "sublayer's output and add then, so that a sublayer that adds nothing gives x + β. → In "
+        "LN(x + f(x)), what is done first?",
     ),
     wrong(
         _stack_in_place,
@@ -889,6 +935,21 @@ _LEAK_WRONG = [
             (False, "in x", ", and in the caller's array, since `changed = x` is no copy"),
         )
         for by_token, loop in ((True, "t by t"), (False, "s by s"))
+    ),
+    wrong(
+        _leaks(size=lambda change: np.abs(change).sum()),
+        "the sum of the changes | You add the changes of all numbers of an output row. → Which "
+        "one of them is asked for?",
+    ),
+    wrong(
+        _leaks(size=lambda change: np.abs(change).mean()),
+        "the mean of the changes | You average over the numbers of an output row, which hides a "
+        "leak in one column behind the others. → Which number of the row is asked for?",
+    ),
+    wrong(
+        _leaks(later=lambda s, t: True),
+        "any token at all | You replace every token in turn, token t and earlier ones among them. "
+        "Only later ones must not matter. → Which s are left then, for a given t?",
     ),
     wrong(
         _leak_overwriting,

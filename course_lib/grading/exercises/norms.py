@@ -198,6 +198,38 @@ _LAYER_WRONG = [
         "Which argument of `mean` keeps the axis, with length 1?",
     ),
     wrong(
+        _layer(lambda x, eps: standard(x, eps=0.0) + eps),
+        "ε added at the end | ε is added to the quotient: division comes before addition, so the "
+        "brackets around σ and ε are missing, and a token of equal numbers still gives 0/0. → "
+        "Which sum belongs under the root?",
+    ),
+    wrong(
+        _layer(finish=lambda h, gamma, beta: gamma * (h + beta)),
+        "γ after β | A token of equal numbers comes out as γβ: you add the shift and scale it "
+        "then. → In which order do γ and β act?",
+    ),
+    wrong(
+        _divided(lambda x, eps: _var(x) + eps),
+        "divided by the variance | You divide by the variance: a token twice as large comes out "
+        "half as large. → What must numbers be divided by so that their variance is 1?",
+    ),
+    wrong(
+        _layer(lambda x, eps: standard(x, 1, eps)),
+        "along axis 1 | For one sequence that's right. In a batch axis 1 is that of the tokens. → "
+        "Which number names the last axis, however many there are in front?",
+    ),
+    wrong(
+        _layer(finish=lambda h, gamma, beta: h + beta),
+        "γ left out | The learned shift is there, the learned scale isn't: all columns are "
+        "equally wide. → Which argument does your function never use?",
+    ),
+    wrong(
+        _layer(lambda x, eps: standard(x, (-2, -1), eps)),
+        "over the last two axes | Each sequence has one mean and one variance, so that a token "
+        "depends on those around it, later ones too. → How many means does a sequence of n tokens "
+        "need?",
+    ),
+    wrong(
         _layer_in_place,
         "x is overwritten | The numbers are right, but the caller's tokens are gone, which a "
         "residual connection still needs. → Which line writes into `x` itself?",
@@ -333,6 +365,10 @@ def _summed(d: NDArray) -> NDArray:
     return d.sum(axis=tuple(range(d.ndim - 1)))
 
 
+def _averaged(d: NDArray) -> NDArray:
+    return d.mean(axis=tuple(range(d.ndim - 1)))
+
+
 def _back_sums(g: NDArray, h: NDArray, sigma: NDArray, gamma: NDArray) -> NDArray:
     return (g - g.sum(-1, keepdims=True) - h * (g * h).sum(-1, keepdims=True)) / sigma
 
@@ -398,6 +434,22 @@ _BACKWARD_WRONG = [
         _back(order=(0, 2, 1)),
         "dbeta before dgamma | dgamma and dbeta have changed places; both are right. → In which "
         "order does the docstring's Returns name them?",
+    ),
+    wrong(
+        _back(d_gamma=lambda d, h, x: _averaged(d * h), d_beta=_averaged),
+        "dgamma and dbeta averaged | Your dgamma and dbeta are means over the tokens. Whether the "
+        "loss is a mean is already in d_output. → What does the chain rule do with several paths "
+        "to the same number?",
+    ),
+    wrong(
+        _back(slope=-1.0),
+        "the sign of the second way back | One of the two ways back has the wrong sign: a larger "
+        "σ makes outputs *smaller*. → What is the derivative of 1/σ with respect to σ?",
+    ),
+    wrong(
+        _back(d_gamma=lambda d, h, x: (d * h).sum(axis=-1), d_beta=lambda d: d.sum(axis=-1)),
+        "dgamma and dbeta summed over the token's numbers | Your dgamma has a number for each "
+        "token, but γ has one for each of the d numbers of a token. → Which axis has to remain?",
     ),
     wrong(
         _back(own_eps=1e-5),
@@ -584,6 +636,27 @@ _RMS_WRONG = [
         "the mean has lost its axis | The mean squares came out without their axis, so that they "
         "can't be set against rows; for 4 tokens of width 4 they are set against the columns. → "
         "Which argument of `mean` keeps the axis, with length 1?",
+    ),
+    wrong(
+        _rms(lambda x, eps: (x**2).mean(-1, keepdims=True) + eps),
+        "no root | You divide by the mean square itself: a token twice as large comes out half as "
+        "large. → Which letter of RMS is missing?",
+    ),
+    wrong(
+        _rms(lambda x, eps: _size(x, eps, 1)),
+        "along axis 1 | For one sequence that's right. In a batch axis 1 is that of the tokens. → "
+        "Which number names the last axis, however many there are in front?",
+    ),
+    wrong(
+        _rms(lambda x, eps: _size(x, eps, None)),
+        "over everything | There's one mean square for the whole array, so that a token's size "
+        "depends on all others. → What does `mean()` cover when it isn't told an axis?",
+    ),
+    wrong(
+        _rms(lambda x, eps: np.sqrt(_var(x) + eps)),
+        "divided by the standard deviation | You divide by the standard deviation, for which the "
+        "mean is taken away first, even if the token keeps it. → Squares of which numbers does "
+        "the root *mean square* take?",
     ),
     wrong(
         _rms_in_place,
