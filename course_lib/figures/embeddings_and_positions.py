@@ -88,7 +88,7 @@ table, -1.0. b, id 1: a 1 in column 1 of 2, and row 1 of the table, -1.0.
     right = 352 - wide * d
     parts = [
         svg_text(left, 22, bold("one-hot rows"), 14),
-        svg_text(right + wide * d / 2, 22, bold("embeddings"), 14, "middle"),
+        svg_text(352, 22, bold("embeddings"), 14, "end"),
         svg_text(right - 16, top + high * n / 2 + 6, "=", 20, "middle"),
     ]
     for j in range(v):
