@@ -1122,3 +1122,9 @@ def check_flag(name: str, value: Any) -> None:
     """Raise unless `value` is True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False; got {value!r}")
+
+
+def check_module(name: str, value: Any) -> None:
+    """Raise unless `value` is an nn.Module, as far as can be told without PyTorch."""
+    if "torch.nn.modules.module" not in {base.__module__ for base in type(value).__mro__}:
+        raise ValueError(f"{name} must be an nn.Module; got {describe(value)}")

@@ -17,8 +17,9 @@ from course_lib.validation import (
     check_correction,
     check_dropout,
     check_features,
+    check_module,
     check_norm_inputs,
-    describe,
+    check_sizes,
 )
 
 __all__ = ["Residual", "post_norm", "pre_norm"]
@@ -137,12 +138,14 @@ class Residual(nn.Module):
         True for ``x + f(LayerNorm(x))``, False for ``LayerNorm(x + f(x))``.
     dropout : float, default 0.0
         Share of the correction's numbers that are set to 0 in training.
+    norm : nn.Module, optional
+        Another norm than ``LayerNorm(d_model)``, from (..., d) to (..., d).
 
     Raises
     ------
     ValueError
-        If `d_model` isn't a whole number of at least 1, `sublayer` isn't an nn.Module, or `dropout`
-        isn't at least 0 and below 1.
+        If `d_model` isn't a whole number of at least 1, `sublayer` or `norm` isn't an nn.Module, or
+        `dropout` isn't at least 0 and below 1.
 
     References
     ----------
@@ -158,13 +161,22 @@ class Residual(nn.Module):
     """
 
     def __init__(
-        self, d_model: int, sublayer: nn.Module, *, norm_first: bool = True, dropout: float = 0.0
+        self,
+        d_model: int,
+        sublayer: nn.Module,
+        *,
+        norm_first: bool = True,
+        dropout: float = 0.0,
+        norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(sublayer, nn.Module):
-            raise ValueError(f"sublayer must be an nn.Module; got {describe(sublayer)}")
+        check_sizes(d_model=d_model)
+        check_module("sublayer", sublayer)
         check_dropout(dropout)
-        self.norm = LayerNorm(d_model)
+        if norm is not None:
+            check_module("norm", norm)
+        self.d_model = d_model
+        self.norm = LayerNorm(d_model) if norm is None else norm
         self.sublayer = sublayer
         self.norm_first = norm_first
         self.dropout = nn.Dropout(dropout)
@@ -187,7 +199,7 @@ class Residual(nn.Module):
         ValueError
             If `x` hasn't the width `d_model`, or the sublayer returns what can't be added to it.
         """
-        check_features("x", x, len(self.norm.gamma))
+        check_features("x", x, self.d_model)
         y = self.sublayer(self.norm(x) if self.norm_first else x, *args, **kwargs)
         check_correction(y, x)
         total = x + self.dropout(y)

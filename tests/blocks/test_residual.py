@@ -13,6 +13,7 @@ from torch import nn
 
 from course_lib.blocks import residual as torch_half
 from course_lib.blocks.feed_forward import FeedForward
+from course_lib.blocks.normalization import RMSNorm
 from course_lib.blocks.residual import Residual
 from course_lib.reference import residual as numpy_half
 from tests.agreement import FLOATS, assert_close
@@ -77,6 +78,16 @@ def test_the_module_equals_the_function_with_its_weights(norm_first: bool) -> No
     function = torch_half.pre_norm if norm_first else torch_half.post_norm
     expected = function(x, block.sublayer, block.norm.gamma, block.norm.beta)
     assert_close(block(x), expected, 1e-6)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_another_norm_stands_where_layer_norm_would(norm_first: bool) -> None:
+    torch.manual_seed(4)
+    norm = RMSNorm(6)
+    block = Residual(6, FeedForward(6, 9), norm_first=norm_first, norm=norm)
+    x = torch.randn(2, 4, 6)
+    f = block.sublayer
+    assert_close(block(x), x + f(norm(x)) if norm_first else norm(x + f(x)), 1e-6)
 
 
 def test_dropout_acts_on_the_correction_and_never_on_the_residual_path() -> None:
@@ -147,6 +158,10 @@ def test_the_module_names_what_does_not_fit() -> None:
             Residual(bad, nn.Identity())
     with pytest.raises(ValueError, match=r"^sublayer must be an nn\.Module; got function"):
         Residual(4, lambda x: x)
+    with pytest.raises(ValueError, match=r"^norm must be an nn\.Module; got str"):
+        Residual(4, nn.Identity(), norm="rms")
+    with pytest.raises(ValueError, match=r"^sublayer must be an nn\.Module; got type"):
+        Residual(4, nn.Identity)
     with pytest.raises(ValueError, match=r"^dropout must be at least 0 and below 1; got 1"):
         Residual(4, nn.Identity(), dropout=1)
     with pytest.raises(ValueError, match=r"^x must have rows of width d = 4; got shape \(2, 5\)"):
