@@ -563,6 +563,11 @@ _FREQUENCY_WRONG = [
         "down too little. → Solve (factor^p)^((d−2)/d) = factor for p: what comes out?",
     ),
     wrong(
+        _stretched(grown=lambda base, s, d: base * s ** (d / d - 2)),
+        "brackets missing in the exponent | `d / d - 2` is 1 − 2, so that your base is divided by "
+        "the factor. → Where do the brackets belong in d/(d−2)?",
+    ),
+    wrong(
         _stretched(grown=lambda base, s, d: base * s**d),
         "the factor to the power of d | Your base is far too large: the exponent isn't d. → Solve "
         "(factor^p)^((d−2)/d) = factor for p: what comes out?",
@@ -601,6 +606,11 @@ _FREQUENCY_WRONG = [
         _stretched(plain=lambda d, base: base ** (-np.arange(d // 2) / d)),
         "i for 2i | Your frequencies fall too slowly: the last one should be near 1/base, and "
         "yours is near its root. → Which exponent has pair i?",
+    ),
+    wrong(
+        _stretched(plain=lambda d, base: base ** (-2 * np.arange(0, d, 2) / d)),
+        "4i for 2i | Your frequencies fall too fast: the factor 2 is there twice, once in the "
+        "steps of the range and once before it. → Which exponent has pair 1 if d is 8?",
     ),
     wrong(
         _stretched(plain=lambda d, base: base ** (-2 * np.arange(1, d // 2 + 1) / d)),
@@ -734,6 +744,9 @@ def _cache(
     glue: Callable[[NDArray, NDArray], NDArray] = lambda a, b: np.concatenate([a, b], axis=-2),
     sees: Callable[[int, int, int], NDArray] = _looking_back,
     scale: Callable[[int], float] = sqrt,
+    weigh: Callable[[NDArray, NDArray], NDArray] = lambda s, seen: _softmax(
+        np.where(seen, s, -np.inf)
+    ),
     store: Callable[[NDArray, NDArray, NDArray], Any] = lambda keys, past, k: keys,
 ) -> Callable[..., tuple[Any, Any]]:
     """Return the extension with some steps replaced."""
@@ -746,7 +759,7 @@ def _cache(
         keys = glue(old(cached_keys, frequencies), new_k)
         scores = new_q @ keys.swapaxes(-2, -1) / scale(q.shape[-1])
         visible = sees(n, past, keys.shape[-2])
-        return _softmax(np.where(visible, scores, -np.inf)), store(keys, cached_keys, k)
+        return weigh(scores, visible), store(keys, cached_keys, k)
 
     return extend
 
@@ -874,6 +887,24 @@ _CACHE_WRONG = [
         "the mask begins at the left | With an empty cache you're right. Otherwise your mask "
         "belongs to tokens that begin at 0: the first new one sees a single key. → Which key is "
         "the last that new token i may see, if the past comes first?",
+    ),
+    wrong(
+        _cache(at_q=_start_again, at_k=_start_again, sees=_from_the_left),
+        "positions and mask start again | With an empty cache you're right. Otherwise both your "
+        "positions and your mask take the new tokens for the first ones. → How many tokens came "
+        "before them?",
+    ),
+    wrong(
+        _cache(weigh=lambda s, seen: s),
+        "scores in the place of weights | Your keys are right, but the first result holds scores: "
+        "its rows don't sum to 1, and later tokens aren't hidden. → Which function makes weights "
+        "of scores, and what hides a key from it?",
+    ),
+    wrong(
+        _cache(weigh=lambda s, seen: _softmax(s) * seen),
+        "the mask after the softmax | Your weights of hidden keys are 0, but the others don't sum "
+        "to 1: the hidden ones took their share before. → What has to happen to a hidden key's "
+        "score before the softmax?",
     ),
     wrong(
         _cache(sees=lambda n, past, total: np.arange(total) < past),
