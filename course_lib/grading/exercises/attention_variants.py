@@ -35,7 +35,7 @@ __all__ = [
 
 
 def softmax(s: NDArray, axis: Any = -1) -> NDArray:
-    """Softmax in which a row of nothing but −∞ becomes zeros."""
+    """Turn scores into weights; a row of nothing but −∞ becomes zeros."""
     peak = s.max(axis=axis, keepdims=True)
     e = np.exp(s - np.where(peak == -np.inf, 0.0, peak))
     total = e.sum(axis=axis, keepdims=True)
@@ -43,15 +43,18 @@ def softmax(s: NDArray, axis: Any = -1) -> NDArray:
 
 
 def plain_softmax(s: NDArray, axis: Any = -1) -> NDArray:
+    """Turn scores into weights; a row of nothing but −∞ becomes NaN."""
     e = np.exp(s - s.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
 
 def split(x: NDArray, n_heads: int) -> NDArray:
+    """Cut every vector into heads, rightly: (..., n, d) becomes (..., h, n, d/h)."""
     return x.reshape(*x.shape[:-1], n_heads, -1).swapaxes(-3, -2)
 
 
 def merge(x: NDArray) -> NDArray:
+    """Undo `split`."""
     y = x.swapaxes(-3, -2)
     return y.reshape(*y.shape[:-2], -1)
 
@@ -74,10 +77,12 @@ def every_other(x: NDArray, n_heads: int) -> NDArray:
 
 
 def hide(scores: NDArray, mask: NDArray | None, fill: float = -np.inf) -> NDArray:
+    """Put `fill` in the place of scores that the mask hides."""
     return scores if mask is None else np.where(mask, scores, fill)
 
 
 def late(weights: NDArray, mask: NDArray | None) -> NDArray:
+    """Hide weights after the softmax, which is too late."""
     return weights if mask is None else weights * mask
 
 
@@ -138,6 +143,7 @@ def by_loops(a: Any, b: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, h: int, mas
 
 
 def by_einsum(a: Any, b: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, h: int, mask: Any) -> Any:
+    """Do the same with each matrix cut into heads before it's used."""
     d = a.shape[-1]
     q, k, v = (
         np.einsum("...nd,dhe->...hne", x, w.reshape(d, h, -1))
@@ -150,6 +156,7 @@ def by_einsum(a: Any, b: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, h: int, ma
 
 
 def by_torch(a: Any, b: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, h: int, mask: Any) -> Any:
+    """Do the same with tensors."""
     pairs = ((a, w_q), (b, w_k), (b, w_v))
     q, k, v = ((x @ w).unflatten(-1, (h, -1)).transpose(-3, -2) for x, w in pairs)
     heads, weights = torch_attention(q, k, v, mask)
@@ -157,6 +164,7 @@ def by_torch(a: Any, b: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, h: int, mas
 
 
 def torch_attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """Attend with tensors; where all is hidden, weights are 0."""
     import torch
 
     scores = q @ k.mT / q.shape[-1] ** 0.5
