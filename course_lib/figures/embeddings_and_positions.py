@@ -108,7 +108,8 @@ table, -1.0. b, id 1: a 1 in column 1 of 2, and row 1 of the table, -1.0.
     below = top + high * n + 64
     parts.append(svg_text(left + small * v / 2, below - 40, "×", 20, "middle"))
     parts.append(svg_text(left, below - 14, bold("table") + " E", 14))
-    parts.append(svg_text(left + wide * d + 12, below - 14, f"{v} rows, {d} columns", 13))
+    beside = left + max(wide * d, 68) + 12
+    parts.append(svg_text(beside, below - 14, f"{v} rows, {d} columns", 13))
     for i, word in enumerate(words):
         y, used = below + high * i, ink.get(i)
         parts.append(svg_text(left - 8, y + 17, f"{escape(word)} {i}", 14, "end"))
