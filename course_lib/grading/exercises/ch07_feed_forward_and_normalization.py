@@ -499,7 +499,7 @@ _STACK_WRONG = [
     wrong(
         _stack(last=_no_end),
         "no norm at the end | With the norm last you're right. With the norm first nothing has "
-        "normalised the last sum, and one row of γ and β is left over. → Where does the row N + 1 "
+        "normalised the last sum, and one row of γ and β is left over. → Where does the last row "
         "belong?",
     ),
     wrong(

@@ -260,12 +260,12 @@ def relative_scores(q: NDArray, k: NDArray, frequencies: NDArray, offsets: NDArr
     q, k : float arrays, (..., d)
         Before any rotation; pairs are interleaved.
     frequencies : float array, (d/2,)
-    offsets : integer array, (m,)
+    offsets : integer array, (n_offsets,)
         The key's position less the query's.
 
     Returns
     -------
-    float array, (..., m)
+    float array, (..., n_offsets)
     """
     return _scores()(q, k, frequencies, offsets)
 
@@ -283,7 +283,7 @@ def _scores(
     def scores(q: NDArray, k: NDArray, frequencies: NDArray, offsets: NDArray) -> Any:
         pairs = (*split(q, layout, len(frequencies)), *split(k, layout, len(frequencies)))
         a, b, u, v = (x[..., None, :] for x in pairs)  # (..., 1, d/2)
-        angle = angles(offsets, frequencies)  # (m, d/2)
+        angle = angles(offsets, frequencies)  # (n_offsets, d/2)
         terms = even(a, b, u, v) * np.cos(angle) + odd(a, b, u, v) * np.sin(angle)
         return terms.sum(axis=-1) * scale(q.shape[-1])
 
@@ -459,7 +459,7 @@ _RELATIVE_SCORES = Exercise(
         "For one pair, write out (a, b) · (u cos δθ − v sin δθ, u sin δθ + v cos δθ) and collect "
         "the terms with the cosine and those with the sine.",
         "Per pair it's (au + bv) cos δθ + (bu − av) sin δθ. With the offsets on an axis of their "
-        "own, `offsets[:, None] * frequencies`, the sum over pairs leaves (…, m).",
+        "own, `offsets[:, None] * frequencies`, the sum over pairs leaves (…, n_offsets).",
     ],
     points=4,
     minutes=20,
