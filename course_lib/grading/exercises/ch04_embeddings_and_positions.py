@@ -101,8 +101,7 @@ _EMBED_WRONG = [
     wrong(
         _look(factor=lambda ids, table: 1 / sqrt(table.shape[1])),
         "divided by √d | Your rows are divided by √d, so they're d times too small. They're to "
-        "become larger. → Which way does the formula "
-        "scale?",
+        "become larger. → Which way does the formula scale?",
     ),
     wrong(
         _look(factor=lambda ids, table: table.shape[1] / 2),
@@ -994,8 +993,8 @@ _LOGIT_WRONG = [
     wrong(
         lambda hidden, table: hidden @ table.T / sqrt(table.shape[1]),
         "divided by √d | this exercise uses the products as they are, as the Transformer's paper "
-        "does; you divide by √d, as T5 does. → What does the "
-        "docstring's formula do after the product?",
+        "does; you divide by √d, as T5 does. → What does the docstring's formula do after the "
+        "product?",
         variant=True,
     ),
     wrong(
@@ -1421,8 +1420,8 @@ _ENCODE_WRONG = [
     ),
     wrong(
         _encode(odd=lambda i, d: (2 * i + 1) / d),
-        "a speed for each column | Your even columns are right now; in the odd ones the hands "
-        f"turn too slowly. A sine and its cosine are two coordinates of one hand. → {_NEXT_SPEED}",
+        "a speed for each column | Your even columns are right now; in the odd ones the hands turn "
+        f"too slowly. A sine and its cosine are two coordinates of one hand. → {_NEXT_SPEED}",
     ),
     wrong(
         _encode(layout=_beside),
