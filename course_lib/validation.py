@@ -443,8 +443,7 @@ def check_sizes(**sizes: Any) -> None:
 
 def check_dropout(dropout: Any) -> None:
     """Raise unless a share of dropped entries is at least 0 and below 1."""
-    if not is_number(dropout) or not 0.0 <= dropout < 1.0:
-        raise ValueError(f"dropout must be at least 0 and below 1; got {dropout!r}")
+    check_share("dropout", dropout)
 
 
 def check_windows(ids: Any, context: int, vocab_size: int) -> None:
@@ -1128,3 +1127,234 @@ def check_module(name: str, value: Any) -> None:
     """Raise unless `value` is an nn.Module, as far as can be told without PyTorch."""
     if "torch.nn.modules.module" not in {base.__module__ for base in type(value).__mro__}:
         raise ValueError(f"{name} must be an nn.Module; got {describe(value)}")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise unless `value` is a number of at least 0 and below 1.
+
+    Examples
+    --------
+    >>> check_share("epsilon", 1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: epsilon must be at least 0 and below 1; got 1.0
+    """
+    if not is_number(value) or not 0.0 <= value < 1.0:
+        raise ValueError(f"{name} must be at least 0 and below 1; got {value!r}")
+
+
+def check_right_shift(ids: Any, bos: Any) -> None:
+    """Raise unless rows of ids, none of them empty, can be shifted to make room for `bos`."""
+    check_whole("ids", ids, "(..., n)")
+    if len(ids.shape) == 0 or ids.shape[-1] == 0:
+        raise ValueError(f"ids must have a shape (..., n), n ≥ 1; got {tuple(ids.shape)}")
+    check_id("bos", bos)
+
+
+def check_id(name: str, value: Any) -> None:
+    """Raise unless `value` is one id: a whole number of at least 0 that 63 bits hold."""
+    check_at_least(name, value, 0)
+    if value >= 2**63:
+        raise ValueError(f"{name} must be below 2**63; got {value!r}")
+
+
+def check_step_number(name: str, value: Any, last: int | None = None) -> None:
+    """Raise unless `value` numbers a step, or is an array of such, from 1 on. Looks at values.
+
+    Examples
+    --------
+    >>> check_step_number("step", 0)
+    Traceback (most recent call last):
+    ...
+    ValueError: step must be a whole number of at least 1, for steps are counted from 1; got 0
+    """
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        check_whole(name, value, "(...)")
+        low = int(value.min()) if 0 not in value.shape else 1
+        high = int(value.max()) if 0 not in value.shape else 1
+    else:
+        number = whole_number(value)
+        low, high = (0, 0) if number is None else (number, number)
+    if low < 1:
+        came = low if hasattr(value, "shape") else value
+        raise ValueError(
+            f"{name} must be a whole number of at least 1, for steps are counted from 1; "
+            f"got {came!r}"
+        )
+    if last is not None and high > last:
+        raise ValueError(f"{name} must be at most n_steps = {last}; got {high}")
+
+
+def check_adam(
+    parameter: Any, gradient: Any, m: Any, v: Any, step: Any, rates: Mapping[str, Any]
+) -> None:
+    """Raise unless a parameter, its gradient and its moments fit together. Looks at values of v.
+
+    Parameters
+    ----------
+    parameter, gradient, m, v : array or tensor of one shape and dtype
+    step : int
+        From 1.
+    rates : mapping
+        "lr", "beta_1", "beta_2", "eps" and "weight_decay".
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    arrays = {"parameter": parameter, "gradient": gradient, "m": m, "v": v}
+    for name, x in arrays.items():
+        check_real(name, x)
+        check_shape(name, x, "parameter", tuple(parameter.shape))
+    check_same_dtype(**arrays)
+    if bool((v < 0).any()):
+        raise ValueError(f"v must be a mean of squares, nowhere below 0; got {float(v.min()):g}")
+    check_at_least("step", step, 1)
+    for name in ("lr", "weight_decay"):
+        if not is_number(rates[name]) or not 0 <= rates[name] < _INFINITY:
+            raise ValueError(f"{name} must be a number of at least 0; got {rates[name]!r}")
+    for name in ("beta_1", "beta_2"):
+        check_share(name, rates[name])
+    check_number("eps", rates["eps"], above=0)
+
+
+def check_real(name: str, x: Any) -> None:
+    """Raise unless `x` is an array or tensor of real floats; one without axes will do."""
+    if not (hasattr(x, "dtype") and hasattr(x, "shape")) or "float" not in dtype_name(x):
+        raise ValueError(
+            f"{name} must be an array of real floating-point numbers; got {describe(x)}"
+        )
+    check_library(name, x)
+
+
+def check_gradients(gradients: Any, max_norm: Any) -> None:
+    """Raise unless `gradients` are several arrays of floats that can be clipped to one norm."""
+    check_several("gradients", gradients, "a list of arrays")
+    if not isinstance(gradients, Sequence) or not gradients:
+        raise ValueError(
+            f"gradients must be a list of at least one array; got {describe(gradients)}"
+            f"{' without any' if isinstance(gradients, Sequence) else ''}"
+        )
+    for i, gradient in enumerate(gradients):
+        check_real(f"gradients[{i}]", gradient)
+    check_number("max_norm", max_norm, above=0)
+
+
+def check_match(predictions: Any, targets: Any, pad: Any) -> None:
+    """Raise unless rows of ids can be compared, and each target has a real token.
+
+    Parameters
+    ----------
+    predictions, targets : array or tensor, (..., n_p) and (..., n)
+    pad : int
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    for name, ids, axes in (("targets", targets, "(..., n)"),
+                            ("predictions", predictions, "(..., n_p)")):  # fmt: skip
+        check_whole(name, ids, axes)
+        if len(ids.shape) == 0:
+            raise ValueError(f"{name} must have a shape {axes}; got {tuple(ids.shape)}")
+    if 0 in targets.shape:
+        raise ValueError(f"targets must not be empty: (..., n); got shape {tuple(targets.shape)}")
+    check_leading("predictions", predictions, "targets", tuple(targets.shape[:-1]), 1)
+    check_id("pad", pad)
+    if not bool((targets != pad).any(-1).all()):
+        raise ValueError(f"targets must hold an id other than pad = {pad} in every row")
+
+
+def check_weights(weights: Any, needed: Iterable[str]) -> None:
+    """Raise unless `weights` is a dictionary that has every name that is needed.
+
+    Examples
+    --------
+    >>> check_weights({"norm.gamma": 1.0}, ["norm.gamma", "norm.beta"])
+    Traceback (most recent call last):
+    ...
+    ValueError: weights must have 'norm.beta'; got the names 'norm.gamma'
+    """
+    if not isinstance(weights, Mapping):
+        raise ValueError(f"weights must be a dictionary of arrays by name; got {describe(weights)}")
+    for name in needed:
+        if name not in weights:
+            names = ", ".join(repr(n) for n in list(weights)[:4]) or "none"
+            more = ", …" if len(weights) > 4 else ""
+            raise ValueError(f"weights must have {name!r}; got the names {names}{more}")
+
+
+def check_token_ids(name: str, ids: Any, axes: str, size: int) -> None:
+    """Raise unless `ids` are rows of at least one id of the vocabulary each. Looks at values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_token_ids("src", np.array([[3, 9]]), "(b, n_src)", 8)
+    Traceback (most recent call last):
+    ...
+    ValueError: src must be from 0 to 7; got 9
+    """
+    check_whole(name, ids, axes)
+    n_axes = axes.count(",") + 1
+    if 0 in ids.shape or (len(ids.shape) != n_axes if "..." not in axes else len(ids.shape) < 1):
+        raise ValueError(f"{name} must have a shape {axes}, none of it 0; got {tuple(ids.shape)}")
+    check_ids(name, ids, size)
+
+
+def check_token_lengths(name: str, lengths: Any, owner: str, ids: Any) -> None:
+    """Raise unless each of a batch's rows has a length from 1 to their width. Looks at values.
+
+    Parameters
+    ----------
+    name : str
+    lengths : array or tensor, (b,)
+    owner : str
+        What `ids` is called.
+    ids : array or tensor, (b, n)
+    """
+    b, n = ids.shape
+    wanted = f"{name} must be whole numbers from 1 to {n}, the width of {owner}, of shape ({b},)"
+    if not hasattr(lengths, "shape") or tuple(lengths.shape) != (b,):
+        raise ValueError(f"{wanted}; got {describe(lengths)}")
+    check_whole(name, lengths, "(b,)")
+    lengths = _roomy(lengths)
+    wrong = (lengths < 1) | (lengths > n)
+    if bool(wrong.any()):
+        raise ValueError(f"{wanted}; got {int(lengths[wrong][0])}")
+
+
+def check_first_tokens(name: str, ids: Any, bos: int) -> None:
+    """Raise unless every row begins with <bos>. Looks at values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_first_tokens("tgt_in", np.array([[1, 5], [7, 5]]), bos=1)
+    Traceback (most recent call last):
+    ...
+    ValueError: tgt_in must begin with <bos>, the id 1, in every row; got 7
+    """
+    first = ids[..., 0].reshape(-1)
+    wrong = first != bos
+    if bool(wrong.any()):
+        raise ValueError(
+            f"{name} must begin with <bos>, the id {bos}, in every row; got {int(first[wrong][0])}"
+        )
+
+
+def check_room(name: str, n: int, max_length: int, past: int = 0) -> None:
+    """Raise unless a sequence fits into a table of positions.
+
+    Examples
+    --------
+    >>> check_room("src", 9, 8)
+    Traceback (most recent call last):
+    ...
+    ValueError: src must have at most max_length = 8 tokens; got 9
+    """
+    if past + n > max_length:
+        came = f"{n} after {past}" if past else f"{n}"
+        raise ValueError(f"{name} must have at most max_length = {max_length} tokens; got {came}")
