@@ -16,9 +16,11 @@ from course_lib.validation import (
     check_number,
     check_position_rows,
     check_sequence,
+    check_shape,
     check_shift,
     check_sinusoids,
     check_sizes,
+    check_whole,
     describe,
 )
 
@@ -243,14 +245,15 @@ class SinusoidalPositions(nn.Module):
         # Computed when first needed. No buffer: `.double()` would keep what float32 rounded off.
         self._table = torch.empty(0, d_model)
 
-    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
+    def forward(self, x: Tensor, offset: int | Tensor = 0) -> Tensor:
         """Return the vectors with their positions added.
 
         Parameters
         ----------
         x : float tensor, (..., n, d_model)
-        offset : int, default 0
-            The first vector's position.
+        offset : int or tensor of whole numbers, default 0
+            The first vector's position; a tensor (...) has one for each sequence. A position
+            below 0 is that of padding on the left: it counts as 0.
 
         Returns
         -------
@@ -263,13 +266,14 @@ class SinusoidalPositions(nn.Module):
         """
         _check_width(x, self.d_model)
         n = x.shape[-2]
-        check_sinusoids(n, self.d_model, self.base, offset)
+        last = _last_offset(x, offset)
+        check_sinusoids(n, self.d_model, self.base, last)
         table = self._table
-        if table.dtype != x.dtype or table.device != x.device or len(table) < offset + n:
-            length = max(offset + n, 2 * len(table))  # grows by doubling, seldom
+        if table.dtype != x.dtype or table.device != x.device or len(table) < last + n:
+            length = max(last + n, 2 * len(table))  # grows by doubling, seldom
             table = sinusoidal_positions(length, self.d_model, self.base, dtype=x.dtype)
             self._table = table = table.to(x.device)
-        return x + table[offset : offset + n]
+        return x + _rows(table, offset, n)
 
 
 class LearnedPositions(nn.Module):
@@ -306,14 +310,15 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.table = nn.Parameter(0.02 * torch.randn(max_length, d_model))
 
-    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
+    def forward(self, x: Tensor, offset: int | Tensor = 0) -> Tensor:
         """Return the vectors with their positions added.
 
         Parameters
         ----------
         x : float tensor, (..., n, d_model)
-        offset : int, default 0
-            The first vector's position.
+        offset : int or tensor of whole numbers, default 0
+            The first vector's position; a tensor (...) has one for each sequence. A position
+            below 0 is that of padding on the left: it counts as 0.
 
         Returns
         -------
@@ -326,10 +331,29 @@ class LearnedPositions(nn.Module):
             isn't a whole number of at least 0.
         """
         _check_width(x, self.table.shape[1])
-        return x + learned_positions(x.shape[-2], self.table, offset)
+        n = x.shape[-2]
+        check_position_rows(n, self.table, _last_offset(x, offset))
+        return x + _rows(self.table, offset, n)
 
 
 def _check_width(x: Tensor, d_model: int) -> None:
     check_sequence("x", x, "(..., n, d_model)")
     if x.shape[-1] != d_model:
         raise ValueError(f"x must have the width d_model = {d_model}; got {describe(x)}")
+
+
+def _last_offset(x: Tensor, offset: int | Tensor) -> int:
+    """Return the largest first position of x's sequences, at least 0 where each has its own."""
+    if not isinstance(offset, Tensor):
+        return offset
+    check_whole("offset", offset, "(...)")
+    check_shape("offset", offset, "x before its last two axes", tuple(x.shape[:-2]))
+    return max(0, int(offset.max()))
+
+
+def _rows(table: Tensor, offset: int | Tensor, n: int) -> Tensor:
+    """Return the rows of n tokens, (n, d), or (..., n, d) where each sequence has its offset."""
+    if not isinstance(offset, Tensor):
+        return table[offset : offset + n]
+    steps = torch.arange(n, device=table.device)
+    return table[(offset.long()[..., None] + steps).clamp(min=0)]

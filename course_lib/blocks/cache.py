@@ -1,0 +1,272 @@
+"""Keys and values that are kept between the steps of decoding, in PyTorch.
+
+What a token's key and value are doesn't depend on the tokens behind it. They are computed once, and
+each later query looks at them where they lie.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.validation import (
+    check_float_dtype,
+    check_heads,
+    check_ids,
+    check_same_dtype,
+    check_shape,
+    check_sizes,
+    check_whole,
+    describe,
+)
+
+__all__ = ["DecoderCache", "KeyValueCache"]
+
+
+class KeyValueCache:
+    """Room for the keys and values of one attention, filled from the front.
+
+    The memory is taken at once: 2·b·h·max_length·d/h numbers. No gradient goes through it.
+
+    Parameters
+    ----------
+    batch_size : int
+        b.
+    n_heads : int
+        h, those of keys and values.
+    max_length : int
+        Number of tokens that there is room for.
+    d_head : int
+        Width of a head, d/h.
+    dtype : floating dtype, default PyTorch's default
+    device : device, default PyTorch's default
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `dtype` isn't floating.
+
+    References
+    ----------
+    Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019 (arXiv:1911.02150),
+    section 2.4, "incremental" attention.
+
+    Examples
+    --------
+    >>> cache = KeyValueCache(batch_size=1, n_heads=2, max_length=4, d_head=3)
+    >>> new = torch.ones(1, 2, 3, 3)  # the prompt: 3 tokens
+    >>> keys, values = cache.append(new, new)
+    >>> keys, values = cache.append(new[:, :, :1], new[:, :, :1])  # one more
+    >>> keys.shape, len(cache)
+    (torch.Size([1, 2, 4, 3]), 4)
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        n_heads: int,
+        max_length: int,
+        d_head: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        check_sizes(batch_size=batch_size, n_heads=n_heads, max_length=max_length, d_head=d_head)
+        check_float_dtype(dtype)
+        shape = (batch_size, n_heads, max_length, d_head)
+        self.keys = torch.empty(shape, dtype=dtype, device=device)
+        self.values = torch.empty(shape, dtype=dtype, device=device)
+        self.length = 0
+
+    def __len__(self) -> int:
+        """Return how many tokens are kept."""
+        return self.length
+
+    @property
+    def batch_size(self) -> int:
+        """Number of sequences."""
+        return self.keys.shape[0]
+
+    @property
+    def max_length(self) -> int:
+        """Number of tokens that there is room for."""
+        return self.keys.shape[2]
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken, in bytes, whether filled or not."""
+        return 2 * self.keys.numel() * self.keys.element_size()
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        """Return all keys and values kept, without copying them.
+
+        Returns
+        -------
+        keys, values : float tensors, (b, h, length, d_head)
+        """
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep the keys and values of new tokens behind the others, and return all.
+
+        Parameters
+        ----------
+        keys, values : float tensors, (b, h, n, d_head)
+
+        Returns
+        -------
+        keys, values : float tensors, (b, h, length + n, d_head)
+
+        Raises
+        ------
+        ValueError
+            If they are of another batch size, another shape or another dtype than the cache, or
+            there isn't room for them.
+        """
+        check_heads("keys", keys)
+        b, h, max_length, d_head = self.keys.shape
+        if len(keys.shape) != 4 or (keys.shape[0], keys.shape[1], keys.shape[3]) != (b, h, d_head):
+            raise ValueError(
+                f"keys must have a shape ({b}, {h}, n, {d_head}) for this cache, which is one of "
+                f"batch size {b}; got {tuple(keys.shape)}"
+            )
+        check_shape("values", values, "keys", tuple(keys.shape))
+        check_same_dtype(cache=self.keys, keys=keys, values=values)
+        start, end = self.length, self.length + keys.shape[2]
+        if end > max_length:
+            raise ValueError(
+                f"keys must fit into the cache's max_length = {max_length} tokens; "
+                f"got {keys.shape[2]} after {start}"
+            )
+        self.keys[:, :, start:end] = keys.detach()
+        self.values[:, :, start:end] = values.detach()
+        self.length = end
+        return self.read()
+
+    def reorder(self, rows: Tensor) -> None:
+        """Let row i hold what row ``rows[i]`` holds; the batch becomes as long as `rows`.
+
+        Parameters
+        ----------
+        rows : tensor of whole numbers, (b_new,)
+            Beams go on from the hypotheses that were chosen: a row may come twice, or not at all.
+
+        Raises
+        ------
+        ValueError
+            If `rows` aren't rows of the cache.
+        """
+        _check_rows(rows, self.batch_size)
+        self.keys, self.values = self._moved(self.keys, rows), self._moved(self.values, rows)
+
+    def _moved(self, kept: Tensor, rows: Tensor) -> Tensor:
+        chosen = kept[rows.long(), :, : self.length]
+        if len(rows) == len(kept):  # the memory that there is will do
+            kept[:, :, : self.length] = chosen
+            return kept
+        moved = kept.new_empty(len(rows), *kept.shape[1:])
+        moved[:, :, : self.length] = chosen
+        return moved
+
+
+class DecoderCache:
+    """The caches of all layers of a decoder: of self-attention, and of cross-attention if any.
+
+    Parameters
+    ----------
+    n_layers : int
+    batch_size, n_heads, max_length, d_head, dtype, device
+        As `KeyValueCache` takes them.
+    n_src : int, optional
+        Number of source tokens; without it there is no cross-attention.
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `dtype` isn't floating.
+
+    Examples
+    --------
+    >>> cache = DecoderCache(2, batch_size=3, n_heads=4, max_length=10, d_head=8, n_src=5)
+    >>> cache.n_bytes  # 2 · 2 layers · 3 · 4 heads · (10 + 5) · 8 numbers of 4 bytes
+    23040
+    """
+
+    def __init__(
+        self,
+        n_layers: int,
+        batch_size: int,
+        n_heads: int,
+        max_length: int,
+        d_head: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        n_src: int | None = None,
+    ) -> None:
+        check_sizes(n_layers=n_layers)
+
+        def caches(length: int) -> list[KeyValueCache]:
+            sizes = (batch_size, n_heads, length, d_head)
+            return [KeyValueCache(*sizes, dtype=dtype, device=device) for _ in range(n_layers)]
+
+        self.self_attention = caches(max_length)
+        self.cross_attention = [] if n_src is None else caches(n_src)
+
+    def __len__(self) -> int:
+        """Return how many tokens of the target are kept."""
+        return len(self.self_attention[0])
+
+    @property
+    def batch_size(self) -> int:
+        """Number of sequences."""
+        return self.self_attention[0].batch_size
+
+    @property
+    def max_length(self) -> int:
+        """Number of target tokens that there is room for."""
+        return self.self_attention[0].max_length
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory taken by all layers, in bytes."""
+        return sum(cache.n_bytes for cache in (*self.self_attention, *self.cross_attention))
+
+    def reorder(self, rows: Tensor) -> None:
+        """Let row i of every layer hold what row ``rows[i]`` holds.
+
+        Parameters
+        ----------
+        rows : tensor of whole numbers, (b_new,)
+
+        Raises
+        ------
+        ValueError
+            If `rows` aren't rows of the cache.
+        """
+        for cache in (*self.self_attention, *self.cross_attention):
+            cache.reorder(rows)
+
+    def check_batch(self, b: int) -> None:
+        """Raise unless the cache is one of b sequences.
+
+        Parameters
+        ----------
+        b : int
+
+        Raises
+        ------
+        ValueError
+            If it is of another batch size.
+        """
+        if self.batch_size != b:
+            raise ValueError(
+                f"cache must be of batch size {b}, that of what is decoded; got one of "
+                f"{self.batch_size}"
+            )
+
+
+def _check_rows(rows: Tensor, b: int) -> None:
+    """Raise unless `rows` are rows of a batch of b."""
+    check_whole("rows", rows, "(b,)")
+    if rows.ndim != 1 or len(rows) == 0:
+        raise ValueError(f"rows must have a shape (b,), b ≥ 1; got {describe(rows)}")
+    check_ids("rows", rows, b)
