@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.data.batching import draw_batch, pad
+from course_lib.data.batching import bucket_batches, draw_batch, pad
 from course_lib.data.vocabulary import PAD
 
 ROWS = st.lists(st.lists(st.integers(0, 50), max_size=7), min_size=1, max_size=6)
@@ -113,3 +113,93 @@ def test_a_batch_may_be_larger_than_what_it_is_drawn_from() -> None:
 def test_a_bad_draw_is_refused_by_name(changed: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         draw_batch(**({"examples": EXAMPLES, "batch_size": 2, "seed": 0, "step": 0} | changed))
+
+
+# --- buckets -------------------------------------------------------------------------------------
+
+TEXTS = st.lists(st.integers(0, 30), min_size=1, max_size=60)
+
+
+@given(TEXTS, st.integers(1, 9), st.integers(1, 4), st.integers(0, 5))
+def test_every_epoch_takes_each_example_once(
+    sizes: list[int], batch_size: int, pool: int, epoch: int
+) -> None:
+    examples = list(enumerate(sizes))
+    batch = bucket_batches(examples, batch_size, length=lambda e: e[1], seed=3, pool=pool)
+    n_batches = -(-len(examples) // batch_size)
+    taken = [batch(epoch * n_batches + i) for i in range(n_batches)]
+    assert sorted(e for some in taken for e in some) == examples
+    assert sorted(map(len, taken))[1:] == [batch_size] * (n_batches - 1)
+
+
+@given(TEXTS, st.integers(1, 9), st.lists(st.integers(0, 40), min_size=1, max_size=6))
+def test_a_steps_bucket_does_not_depend_on_what_was_drawn_before(
+    sizes: list[int], batch_size: int, steps: list[int]
+) -> None:
+    examples = list(enumerate(sizes))
+    one = bucket_batches(examples, batch_size, length=lambda e: e[1], seed=7)
+    for step in steps:
+        fresh = bucket_batches(examples, batch_size, length=lambda e: e[1], seed=7)
+        assert one(step) == fresh(step)
+
+
+def padding(batch: list[list[int]]) -> int:
+    return len(batch) * max(map(len, batch)) - sum(map(len, batch))
+
+
+def test_buckets_hold_far_less_padding_than_batches_drawn_at_random() -> None:
+    lengths = np.random.default_rng(0).integers(1, 30, 2000).tolist()
+    examples = [[9] * n for n in lengths]
+    bucket = bucket_batches(examples, 32, pool=10)
+    sorted_ones = sum(padding(bucket(step)) for step in range(60))
+    mixed = sum(padding(draw_batch(examples, 32, seed=0, step=step)) for step in range(60))
+    assert sorted_ones < mixed / 5
+
+
+def test_epochs_and_seeds_have_other_batches_and_batches_are_not_in_order_of_length() -> None:
+    examples = [[i] * (i % 10 + 1) for i in range(400)]
+    bucket, other = bucket_batches(examples, 8, pool=5), bucket_batches(examples, 8, pool=5, seed=1)
+    first, second = ([bucket(e * 50 + i) for i in range(50)] for e in (0, 1))
+    assert first != second
+    assert not {tuple(map(tuple, b)) for b in first} & {tuple(map(tuple, b)) for b in second}
+    assert first != [other(i) for i in range(50)]
+
+
+def test_the_batches_of_an_epoch_do_not_come_in_order_of_length() -> None:
+    examples = [[i] * (i % 10 + 1) for i in range(400)]
+    bucket = bucket_batches(examples, 8)  # one pool: unshuffled, the short ones would come first
+    heads = [len(bucket(step)[0]) for step in range(50)]
+    assert heads != sorted(heads)
+
+
+def test_a_bucket_may_be_sorted_by_source_and_then_by_target() -> None:
+    pairs = [("s" * i, "t" * j) for i in (1, 2) for j in (1, 2, 3, 4)]
+    bucket = bucket_batches(pairs, 2, length=lambda p: (len(p[0]), len(p[1])))
+    for step in range(4):
+        (a, b), (c, d) = bucket(step)
+        assert a == c
+        assert abs(len(b) - len(d)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([], 2), {}, "examples must hold at least one example; got none"),
+        (({1, 2}, 2), {}, "examples must be a sequence; got"),
+        ((["a"], 0), {}, "batch_size must be a whole number of at least 1; got 0"),
+        ((["a"], 1), {"length": 3}, "length must be a function; got 3"),
+        ((["a"], 1), {"seed": -1}, "seed must be a whole number of at least 0; got -1"),
+        ((["a"], 1), {"pool": 0}, "pool must be a whole number of at least 1; got 0"),
+    ],
+)
+def test_buckets_that_cannot_be_filled_are_named(
+    arguments: tuple, options: dict, message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        bucket_batches(*arguments, **options)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.0, None, True])
+def test_a_bucket_of_a_step_that_is_none_is_refused(bad: object) -> None:
+    with pytest.raises(ValueError, match=r"^step must be a whole number of at least 0; got"):
+        bucket_batches(["a"], 1)(bad)  # type: ignore[arg-type]
