@@ -273,15 +273,7 @@ def check_draw(logits: Any, uniforms: Any, temperature: Any) -> None:
     ValueError
         Naming the argument, what came and what was expected.
     """
-    check_float("logits", logits, "(..., V)")
-    if 0 in logits.shape:
-        raise ValueError(f"logits must not be empty: (..., V); got shape {tuple(logits.shape)}")
-    if not bool((logits < _INFINITY).all()) or not bool((logits > -_INFINITY).any(-1).all()):
-        nan = bool((logits != logits).any())
-        came = "NaN" if nan else "∞" if bool((logits == _INFINITY).any()) else "a row of −∞"
-        raise ValueError(
-            f"logits must be below ∞, no NaN, and above −∞ for a token of each row; got {came}"
-        )
+    check_logits("logits", logits)
     leading = tuple(logits.shape[:-1])
     plain = isinstance(uniforms, float)
     floats = plain or (hasattr(uniforms, "dtype") and "float" in dtype_name(uniforms))
@@ -1358,3 +1350,48 @@ def check_room(name: str, n: int, max_length: int, past: int = 0) -> None:
     if past + n > max_length:
         came = f"{n} after {past}" if past else f"{n}"
         raise ValueError(f"{name} must have at most max_length = {max_length} tokens; got {came}")
+
+
+def check_logits(name: str, logits: Any) -> None:
+    """Raise unless a token can be drawn from each row of logits. Looks at values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_logits("logits", np.array([np.nan, 0.0]))
+    Traceback (most recent call last):
+    ...
+    ValueError: logits must be below ∞, no NaN, and above −∞ for a token of each row; got NaN
+    """
+    check_float(name, logits, "(..., V)")
+    if 0 in logits.shape:
+        raise ValueError(f"{name} must not be empty: (..., V); got shape {tuple(logits.shape)}")
+    if not bool((logits < _INFINITY).all()) or not bool((logits > -_INFINITY).any(-1).all()):
+        nan = bool((logits != logits).any())
+        came = "NaN" if nan else "∞" if bool((logits == _INFINITY).any()) else "a row of −∞"
+        raise ValueError(
+            f"{name} must be below ∞, no NaN, and above −∞ for a token of each row; got {came}"
+        )
+
+
+def check_probability(name: str, value: Any) -> None:
+    """Raise unless `value` is a number above 0 and at most 1.
+
+    Examples
+    --------
+    >>> check_probability("top_p", 1.5)
+    Traceback (most recent call last):
+    ...
+    ValueError: top_p must be above 0 and at most 1; got 1.5
+    """
+    if not is_number(value) or not 0 < value <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1; got {value!r}")
+
+
+def check_finished(scores: Any, lengths: Any) -> None:
+    """Raise unless every score is that of a hypothesis of at least one token. Looks at values."""
+    check_float("scores", scores, "(...)")
+    check_whole("lengths", lengths, "(...)")
+    check_shape("lengths", lengths, "scores", tuple(scores.shape))
+    if bool((_roomy(lengths) < 1).any()):
+        raise ValueError(f"lengths must be at least 1; got {int(lengths.min())}")
