@@ -14,7 +14,7 @@ from tests.house.layout import MODULES, ROOT, module_name, relative
 # What both halves stand on. It looks at shapes and dtypes alone.
 SHARED = {"course_lib.validation", "course_lib.precision"}
 # What trains, or is trained, needs PyTorch.
-TORCH = ("course_lib.blocks", "course_lib.models", "course_lib.training")
+TORCH = ("course_lib.blocks", "course_lib.models", "course_lib.training", "course_lib.decoding")
 
 
 def imports(path: Path, everywhere: bool) -> set[str]:
@@ -87,9 +87,9 @@ def test_the_blocks_import_torch_and_not_numpy() -> None:
         assert inside(names) <= allowed, relative(path)
 
 
-def test_models_and_training_stand_on_the_blocks() -> None:
-    (training,) = [p for p in MODULES if module_name(p) == "course_lib.training"]
-    for path in [*files("models"), training]:
+def test_models_training_and_decoding_stand_on_the_blocks() -> None:
+    alone = [p for p in MODULES if module_name(p) in TORCH]
+    for path in [*files("models"), *alone]:
         names = imports(path, everywhere=True)
         assert outside(names) <= {"numpy", "torch", "tqdm"}, relative(path)
         assert not any(n.startswith(("course_lib.grading", "course_lib.figures")) for n in names)
