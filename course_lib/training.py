@@ -10,28 +10,43 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from course_lib.blocks.optimization import (
+    exact_match,
+    label_smoothed_cross_entropy,
+    shift_right,
+)
+from course_lib.data.batching import pad
+from course_lib.data.vocabulary import BOS, EOS, PAD
 from course_lib.progress_bar import progress_bar
 from course_lib.validation import (
     check_callable,
     check_number,
     check_positive_int,
+    check_several,
     describe,
     is_number,
 )
 
-__all__ = ["History", "train"]
+__all__ = [
+    "History",
+    "TeacherForced",
+    "forced_exact_match",
+    "forced_loss",
+    "teacher_forced",
+    "train",
+]
 
 
 @dataclass
@@ -44,6 +59,8 @@ class History:
         The loss of every step, before the step.
     factors : list of float
         What the schedule made of the learning rate at every step.
+    accuracies : list of float
+        What `loss` returned besides at every step, if it returned two.
     metrics : list of (int, float)
         Steps taken and what `evaluate` returned after them.
     seconds : float
@@ -54,6 +71,7 @@ class History:
 
     losses: list[float] = field(default_factory=list)
     factors: list[float] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
     metrics: list[tuple[int, float]] = field(default_factory=list)
     seconds: float = 0.0
     reached_target: bool = False
@@ -64,15 +82,16 @@ class History:
         return len(self.losses)
 
     def latest(self) -> dict[str, str]:
-        """Return the last loss and the last metric, as a progress bar shows them."""
+        """Return the last loss, accuracy and metric, as a progress bar shows them."""
+        accuracy = {"accuracy": f"{self.accuracies[-1]:.4g}"} if self.accuracies else {}
         metric = {"metric": f"{self.metrics[-1][1]:.4g}"} if self.metrics else {}
-        return {"loss": f"{self.losses[-1]:.4g}", **metric}
+        return {"loss": f"{self.losses[-1]:.4g}", **accuracy, **metric}
 
 
 def train(
     model: nn.Module,
     batch: Callable[[int], Any],
-    loss: Callable[[nn.Module, Any], Tensor],
+    loss: Callable[[nn.Module, Any], Tensor | tuple[Tensor, Any]],
     *,
     steps: int,
     lr: float = 1e-3,
@@ -98,7 +117,8 @@ def train(
         From the number of a step, 0 to ``steps − 1``, to its examples: the same ones whenever it is
         asked.
     loss : callable
-        From the model and a step's examples to a tensor without axes.
+        From the model and a step's examples to a tensor without axes; or to two things, that
+        tensor and a number that the history and the progress bar show beside it: the accuracy.
     steps : int
         Steps in all, those of a checkpoint included.
     lr : float, default 1e-3
@@ -178,7 +198,7 @@ def train(
                 _set_rates(optimizer, [rate * planned[step] for rate in base_rates])
 
                 model.train()
-                value = loss(model, batch(step))
+                value, accuracy = _parts(loss(model, batch(step)))
                 _check_loss(value, step)
                 optimizer.zero_grad()
                 value.backward()
@@ -187,6 +207,8 @@ def train(
                 optimizer.step()
                 history.losses.append(value.item())
                 history.factors.append(planned[step])
+                if accuracy is not None:
+                    history.accuracies.append(accuracy)
 
                 taken = step + 1
                 if evaluate and _due(taken, evaluate_every, steps):
@@ -206,6 +228,17 @@ def train(
     return history
 
 
+def _parts(returned: Any) -> tuple[Any, float | None]:
+    """Return the loss and the accuracy, None where `loss` gave the loss alone."""
+    if not isinstance(returned, tuple):
+        return returned, None
+    if len(returned) != 2:
+        raise ValueError(
+            f"loss must return a tensor, or a tensor and a number; got {len(returned)} things"
+        )
+    return returned[0], _number("what loss returns second", returned[1], "be")
+
+
 def _due(taken: int, every: int | None, steps: int) -> bool:
     return taken == steps or (every is not None and taken % every == 0)
 
@@ -221,11 +254,11 @@ def _factor(schedule: Callable[[int], float] | None, step: int) -> float:
     return factor
 
 
-def _number(name: str, returned: Any) -> float:
+def _number(name: str, returned: Any, verb: str = "return") -> float:
     """Return as a float what a function has returned: a number, or one in an array or tensor."""
     value = returned.item() if getattr(returned, "shape", None) == () else returned
     if not is_number(value):
-        raise ValueError(f"{name} must return a number; got {describe(returned)}")
+        raise ValueError(f"{name} must {verb} a number; got {describe(returned)}")
     return float(value)
 
 
@@ -380,4 +413,174 @@ def _check_finite(what: str, number: float, step: int) -> None:
         raise FloatingPointError(
             f"the {what} is {number} at step {step}: try a smaller learning rate, or look for a "
             "logarithm of 0 or a division by 0"
+        )
+
+
+# --- sequence to sequence ------------------------------------------------------------------------
+
+
+class TeacherForced(NamedTuple):
+    """A batch of pairs, as a model that is trained with teacher forcing takes it.
+
+    The decoder reads `tgt_in`, which is <bos> and the right target, and has to predict `tgt_out`,
+    which is the right target and <eos>: at every position the next token.
+    """
+
+    src: Tensor  # (b, n_src)
+    src_lengths: Tensor  # (b,)
+    tgt_in: Tensor  # (b, n_tgt)
+    tgt_out: Tensor  # (b, n_tgt)
+
+
+def teacher_forced(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> TeacherForced:
+    """Make a batch of pairs of ids: padded, <eos> behind every source and target, shifted.
+
+    Parameters
+    ----------
+    pairs : sequence of (source, target)
+        Ids without <bos> and <eos>.
+
+    Returns
+    -------
+    TeacherForced
+
+    Raises
+    ------
+    ValueError
+        If there is no pair, or one isn't two sequences of ids.
+
+    Examples
+    --------
+    >>> batch = teacher_forced([([7, 8], [5, 6]), ([9], [4])])
+    >>> batch.src.tolist(), batch.src_lengths.tolist()
+    ([[7, 8, 2], [9, 2, 0]], [3, 2])
+    >>> batch.tgt_in.tolist(), batch.tgt_out.tolist()
+    ([[1, 5, 6], [1, 4, 2]], [[5, 6, 2], [4, 2, 0]])
+    """
+    listed = _checked(pairs)
+    src, src_lengths = pad([[*source, EOS] for source, _ in listed])
+    tgt_out = torch.from_numpy(pad([[*target, EOS] for _, target in listed])[0])
+    return TeacherForced(
+        torch.from_numpy(src), torch.from_numpy(src_lengths), shift_right(tgt_out, BOS), tgt_out
+    )
+
+
+def forced_loss(
+    model: nn.Module, batch: TeacherForced, epsilon: float = 0.0
+) -> tuple[Tensor, float]:
+    """Return the loss under teacher forcing and the share of tokens that are predicted right.
+
+    Parameters
+    ----------
+    model : nn.Module
+        From `src`, `src_lengths` and `tgt_in` to logits (b, n_tgt, V).
+    batch : TeacherForced
+    epsilon : float, default 0
+        Of label smoothing.
+
+    Returns
+    -------
+    loss : float tensor without axes
+        Mean over all real tokens of the batch, in nats.
+    accuracy : float
+        From 0 to 1, over the same tokens.
+
+    Raises
+    ------
+    ValueError
+        If `batch` isn't a TeacherForced, or `epsilon` isn't at least 0 and below 1.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 5.4, for ε = 0.1.
+
+    Examples
+    --------
+    >>> from course_lib.models.encoder_decoder import EncoderDecoder
+    >>> model = EncoderDecoder(9, 9, d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> loss, accuracy = forced_loss(model, teacher_forced([([7, 8], [5, 6])]), epsilon=0.1)
+    >>> loss.shape, 0 <= accuracy <= 1
+    (torch.Size([]), True)
+    """
+    _check_forced(batch)
+    logits = model(batch.src, batch.src_lengths, batch.tgt_in)
+    loss = label_smoothed_cross_entropy(logits, batch.tgt_out, epsilon, ignore_index=PAD)
+    real = batch.tgt_out != PAD
+    right = (logits.detach().argmax(dim=-1) == batch.tgt_out) & real
+    return loss, (right.sum() / real.sum()).item()
+
+
+@torch.no_grad()
+def forced_exact_match(
+    model: nn.Module,
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    batch_size: int = 500,
+) -> float:
+    """Return the share of pairs whose target the model writes without an error, greedily.
+
+    It needn't write them: if the most likely token is the right one after every right beginning of
+    the target, then greedy decoding writes the target, and only then. So one pass with teacher
+    forcing tells. The model is put into evaluation mode meanwhile.
+
+    Parameters
+    ----------
+    model : nn.Module
+        From `src`, `src_lengths` and `tgt_in` to logits (b, n_tgt, V).
+    pairs : sequence of (source, target)
+        Ids without <bos> and <eos>.
+    batch_size : int, default 500
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        As `teacher_forced`, and if `batch_size` isn't a whole number of at least 1.
+
+    Examples
+    --------
+    >>> from course_lib.models.encoder_decoder import EncoderDecoder
+    >>> model = EncoderDecoder(9, 9, d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> forced_exact_match(model, [([7, 8], [5, 6, 5, 6, 5, 6, 5, 6])])
+    0.0
+    """
+    check_positive_int("batch_size", batch_size)
+    # Those of about one length together: padding is computed, too.
+    listed = sorted(_checked(pairs), key=lambda pair: (len(pair[0]), len(pair[1])))
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    right = 0.0
+    try:
+        for start in range(0, len(listed), batch_size):
+            some = listed[start : start + batch_size]
+            batch = teacher_forced(some)
+            predictions = model(batch.src, batch.src_lengths, batch.tgt_in).argmax(dim=-1)
+            right += exact_match(predictions, batch.tgt_out, PAD) * len(some)
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    return round(right) / len(listed)
+
+
+def _checked(pairs: Any) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """Return pairs of sequences as a list, at least one, or raise."""
+    check_several("pairs", pairs, "a sequence of pairs")
+    listed = list(pairs)
+    if not listed:
+        raise ValueError("pairs must hold at least one pair; got none")
+    for i, pair in enumerate(listed):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(f"pairs[{i}] must be a source and a target; got {pair!r}")
+        for j, ids in enumerate(pair):
+            check_several(f"pairs[{i}][{j}]", ids, "a sequence of ids")
+    return listed
+
+
+def _check_forced(batch: Any) -> None:
+    if not isinstance(batch, TeacherForced):
+        raise ValueError(
+            f"batch must be a TeacherForced, as teacher_forced gives; got {describe(batch)}"
         )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,19 @@ import torch
 from torch import Tensor, nn
 
 from course_lib import training
+from course_lib.blocks.optimization import cosine_schedule
+from course_lib.data.batching import bucket_batches
+from course_lib.data.vocabulary import BOS, EOS
+from course_lib.models.encoder_decoder import EncoderDecoder
 from course_lib.progress_bar import progress_bar
-from course_lib.training import History, train
+from course_lib.training import (
+    History,
+    TeacherForced,
+    forced_exact_match,
+    forced_loss,
+    teacher_forced,
+    train,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -642,3 +654,185 @@ def test_a_bar_goes_on_where_an_earlier_run_stopped() -> None:
     for total, done, name in ((-1, 0, "total"), (2.5, 0, "total"), (3, None, "done")):
         with pytest.raises(ValueError, match=f"^{name} must be a whole number of at least 0; got"):
             progress_bar(total, done)  # type: ignore[arg-type]
+
+
+# --- accuracy and teacher forcing ----------------------------------------------------------------
+
+
+def with_accuracy(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    value = squared_error(model, batch)
+    return value, (value.detach() < 27.0).float()
+
+
+def test_an_accuracy_beside_the_loss_is_kept_and_shown_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    a, b = make_model(), make_model()
+    plain = run(a)
+    history = run(b, loss=with_accuracy, checkpoint=tmp_path / "run")
+    assert plain.accuracies == []
+    assert history.losses == plain.losses
+    assert history.accuracies == [float(value < 27.0) for value in history.losses]
+    assert 0 < sum(history.accuracies) < 30
+    assert history.latest()["accuracy"] == f"{history.accuracies[-1]:.4g}"
+    assert "accuracy" not in plain.latest()
+    loaded = run(make_model(), loss=with_accuracy, checkpoint=tmp_path / "run")
+    assert loaded.accuracies == history.accuracies
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ((1,), "loss must return a tensor, or a tensor and a number; got 1 things"),
+        ((1, 2, 3), "loss must return a tensor, or a tensor and a number; got 3 things"),
+        ((1.0, 0.5), "loss must return a tensor without axes"),
+        (("loss", None), "what loss returns second must be a number; got NoneType"),
+    ],
+)
+def test_two_things_that_are_no_loss_and_number_are_refused(returned: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        run(make_model(), loss=lambda model, b: returned)
+
+
+PAIRS = [([7, 8, 9], [9, 8, 7]), ([5], [5]), ([6, 4], [4, 6])]
+
+
+def translator(seed: int = 0, dropout: float = 0.0) -> EncoderDecoder:
+    torch.manual_seed(seed)
+    return EncoderDecoder(10, 10, d_model=16, n_heads=2, n_layers=1, d_ff=32, dropout=dropout)
+
+
+def test_a_teacher_forced_batch_has_the_next_token_at_every_place() -> None:
+    batch = teacher_forced(PAIRS)
+    assert batch.src.tolist() == [[7, 8, 9, 2], [5, 2, 0, 0], [6, 4, 2, 0]]
+    assert batch.src_lengths.tolist() == [4, 2, 3]
+    assert batch.tgt_in.tolist() == [[1, 9, 8, 7], [1, 5, 2, 0], [1, 4, 6, 2]]
+    assert batch.tgt_out.tolist() == [[9, 8, 7, 2], [5, 2, 0, 0], [4, 6, 2, 0]]
+    assert {x.dtype for x in batch} == {torch.int64}
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_the_forced_loss_is_the_mean_over_real_tokens_of_single_pairs(epsilon: float) -> None:
+    model = translator().double()
+    loss, accuracy = forced_loss(model, teacher_forced(PAIRS), epsilon)
+    counts = [len(target) + 1 for _, target in PAIRS]
+    alone = [forced_loss(model, teacher_forced([pair]), epsilon) for pair in PAIRS]
+    losses, shares = zip(*alone, strict=True)
+    mean = sum(n * value for n, value in zip(counts, losses, strict=True)) / sum(counts)
+    torch.testing.assert_close(loss, mean)
+    hits = sum(n * share for n, share in zip(counts, shares, strict=True))
+    assert accuracy == pytest.approx(hits / sum(counts))
+
+
+def test_a_model_learns_its_pairs_and_the_accuracy_says_so() -> None:
+    model = translator()
+    before = forced_exact_match(model, PAIRS)
+    history = run(model, batch=lambda s: teacher_forced(PAIRS), loss=forced_loss, steps=150)
+    assert before < 1.0
+    assert forced_exact_match(model, PAIRS) == 1.0
+    assert history.accuracies[0] < 1.0
+    assert history.accuracies[-1] == 1.0
+
+
+def greedy(model: EncoderDecoder, source: list[int], most: int) -> list[int]:
+    """Write a target token by token, from nothing but what the model wrote itself."""
+    ids = [BOS]
+    src = torch.tensor([[*source, EOS]])
+    with torch.no_grad():
+        while len(ids) <= most and ids[-1] != EOS:
+            logits = model(src, torch.tensor([src.shape[1]]), torch.tensor([ids]))
+            ids.append(int(logits[0, -1].argmax()))
+    return ids[1:]
+
+
+def test_forced_exact_match_is_the_share_that_greedy_decoding_gets_right() -> None:
+    torch.manual_seed(1)
+    pairs = [(s.tolist(), s.flip(0).tolist()) for s in torch.randint(4, 10, (40, 3))]
+    model = translator()
+    run(model, batch=lambda s: teacher_forced(pairs), loss=forced_loss, steps=25)
+    model.eval()
+    right = [greedy(model, source, 6) == [*target, EOS] for source, target in pairs]
+    assert 0 < sum(right) < len(pairs)
+    for batch_size in (7, 40, 500):
+        share = forced_exact_match(model, pairs, batch_size)
+        assert share == pytest.approx(sum(right) / len(pairs))
+
+
+def test_judging_leaves_the_mode_and_drops_nothing_out_meanwhile() -> None:
+    model = translator(dropout=0.9)
+    run(model, batch=lambda step: teacher_forced(PAIRS), loss=forced_loss, steps=2)
+    model.train()
+    first = forced_exact_match(model, PAIRS * 5)
+    assert all(forced_exact_match(model, PAIRS * 5) == first for _ in range(3))
+    assert all(m.training for m in model.modules())
+
+
+def test_a_whole_recipe_continues_bit_by_bit(tmp_path: Path) -> None:
+    """AdamW, cosine, label smoothing, dropout and buckets, stopped in the middle of an epoch."""
+    rng = np.random.default_rng(0)
+    pairs = [(ids, ids[::-1]) for ids in (rng.integers(4, 10, n).tolist() for n in [2, 5, 3] * 9)]
+
+    def go(model: nn.Module, stop: int | None = None, **options: Any) -> History:
+        bucket = bucket_batches(pairs, 4, length=lambda pair: len(pair[0]), seed=2, pool=3)
+
+        def drawn(step: int) -> TeacherForced:
+            if step == stop:
+                raise Interrupted
+            return teacher_forced(bucket(step))
+
+        return run(
+            model,
+            batch=drawn,
+            loss=partial(forced_loss, epsilon=0.1),
+            optimizer=torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.98)),
+            schedule=lambda step: cosine_schedule(step + 1, 30, 5),
+            evaluate=lambda model: forced_exact_match(model, pairs),
+            evaluate_every=10,
+            **options,
+        )
+
+    whole, again = translator(dropout=0.3), translator(seed=9, dropout=0.3)
+    expected = go(whole)
+    saved = {"checkpoint": tmp_path / "run", "checkpoint_every": 4}
+    with pytest.raises(Interrupted):
+        go(translator(dropout=0.3), stop=18, **saved)
+    torch.rand(5)
+    history = go(again, **saved)
+    assert equal(parameters(whole), parameters(again))
+    assert history.losses == expected.losses
+    assert history.accuracies == expected.accuracies
+    assert history.metrics == expected.metrics
+    assert history.factors == expected.factors == [
+        cosine_schedule(step, 30, 5).item() for step in range(1, 31)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([], "pairs must hold at least one pair; got none"),
+        (3, "pairs must be a sequence of pairs; got 3"),
+        ([([4], [5]), [4]], r"pairs\[1\] must be a source and a target; got \[4\]"),
+        ([([4], 5)], r"pairs\[0\]\[1\] must be a sequence of ids; got 5"),
+        ([("45", [5])], r"pairs\[0\]\[0\] must be a sequence of ids; got '45'"),
+        ([([4.5], [5])], r"sequences\[0\] must hold whole numbers; got 4.5"),
+    ],
+)
+def test_pairs_that_are_none_are_named(pairs: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        teacher_forced(pairs)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        forced_exact_match(translator(), pairs)
+
+
+def test_a_batch_and_a_size_that_are_none_are_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"^batch must be a TeacherForced, as teacher_forced gives"
+    ):
+        forced_loss(translator(), PAIRS)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^epsilon must be at least 0 and below 1; got 1"):
+        forced_loss(translator(), teacher_forced(PAIRS), 1)
+    with pytest.raises(
+        ValueError, match=r"^batch_size must be a whole number of at least 1; got 0"
+    ):
+        forced_exact_match(translator(), PAIRS, 0)
