@@ -429,11 +429,7 @@ def _check_beam(beam_width: Any, length_penalty: Any, early_stopping: Any) -> No
     """Raise unless the options of beam search are in their ranges."""
     check_at_least("beam_width", beam_width, 1)
     check_number("length_penalty", length_penalty)
-    if (
-        early_stopping not in (True, False, "never")
-        or isinstance(early_stopping, int | float)
-        and (not isinstance(early_stopping, bool))
-    ):
+    if not isinstance(early_stopping, bool) and early_stopping != "never":
         raise ValueError(f"early_stopping must be True, False or 'never'; got {early_stopping!r}")
 
 

@@ -467,7 +467,8 @@ class EncoderDecoder(nn.Module):
         causal = None if n == 1 else causal_mask(n, past + n).to(device)
         if padding is None:
             return causal
-        real = padding_mask(past + n - padding, past + n, side="left")  # (b, 1, 1, past + n)
+        lengths = (past + n - padding).clamp(min=0)  # 0 while there is nothing but padding
+        real = padding_mask(lengths, past + n, side="left")  # (b, 1, 1, past + n)
         return combine_masks(causal, real)
 
     def _check_target(self, tgt_in: Tensor, past: int, padding: Tensor | None) -> None:
