@@ -17,27 +17,38 @@ Conventions
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 from course_lib.validation import (
     check_at_least,
     check_callable,
+    check_choice,
     check_divides,
     check_even,
     check_flag,
+    check_number,
     check_positive_int,
+    describe,
 )
 
 __all__ = [
     "Cost",
+    "activation_memory",
     "convolution",
     "count_flops",
+    "count_saved_bytes",
+    "decoder_layer",
+    "decoding",
     "embedding",
+    "encoder_decoder",
+    "encoder_layer",
     "feed_forward",
     "gru",
+    "kv_cache",
     "layer_norm",
     "longest_path",
     "lstm",
@@ -53,6 +64,9 @@ __all__ = [
     "swiglu",
     "tied_logits",
     "total",
+    "training_flops",
+    "training_memory",
+    "training_time",
 ]
 
 _BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "bool": 1}
@@ -963,6 +977,548 @@ def rotary(
     }
 
 
+def encoder_layer(
+    n: int, d: int, n_heads: int, d_ff: int, batch: int = 1, attention_bias: bool = True
+) -> dict[str, Cost]:
+    """Return what the parts of an encoder layer cost.
+
+    ``8 n d² + 4 n² d + 4 n d d_ff`` FLOPs; before or after, the norms cost the same. Parameters:
+    ``4d² + 2 d d_ff + d_ff + d + 4d``, and 4d more where the projections of attention have biases.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d, n_heads, d_ff : int
+        Width, heads, width inside the feed-forward network.
+    batch : int, default 1
+        Sequences.
+    attention_bias : bool, default True
+        Whether the four projections have biases; the paper's formulas have none.
+
+    Returns
+    -------
+    dict of costs by part: "attention", "feed-forward", "norms", "residuals" (the two sums)
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `n_heads` doesn't divide `d`.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 3.1.
+
+    Examples
+    --------
+    >>> cost = total(encoder_layer(n=50, d=512, n_heads=8, d_ff=2048))
+    >>> cost.parameters, cost.flops // 2 // 50  # multiplications a token: 12 d² + 2 n d
+    (3152384, 3196928)
+    """
+    check_flag("attention_bias", attention_bias)
+    return {
+        "attention": total(multi_head_attention(n, n, d, n_heads, batch, attention_bias)),
+        "feed-forward": total(feed_forward(n, d, d_ff, batch)),
+        **_around(n, d, batch, sublayers=2),
+    }
+
+
+def decoder_layer(
+    n_tgt: int,
+    n_src: int,
+    d: int,
+    n_heads: int,
+    d_ff: int,
+    batch: int = 1,
+    attention_bias: bool = True,
+) -> dict[str, Cost]:
+    """Return what the parts of a decoder layer cost, all positions at once as in training.
+
+    Parameters: ``8d² + 2 d d_ff + d_ff + d + 6d``, and 8d more where attention has biases.
+
+    Parameters
+    ----------
+    n_tgt, n_src : int
+        Tokens of the target and of the source.
+    d, n_heads, d_ff : int
+        Width, heads, width inside the feed-forward network.
+    batch : int, default 1
+        Pairs.
+    attention_bias : bool, default True
+
+    Returns
+    -------
+    dict of costs by part
+        "self-attention", "cross-attention", "feed-forward", "norms", "residuals" (three sums)
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `n_heads` doesn't divide `d`.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 3.1.
+
+    Examples
+    --------
+    >>> total(decoder_layer(n_tgt=50, n_src=50, d=512, n_heads=8, d_ff=2048)).parameters
+    4204032
+    """
+    check_flag("attention_bias", attention_bias)
+    bias = attention_bias
+    return {
+        "self-attention": total(multi_head_attention(n_tgt, n_tgt, d, n_heads, batch, bias)),
+        "cross-attention": total(multi_head_attention(n_tgt, n_src, d, n_heads, batch, bias)),
+        "feed-forward": total(feed_forward(n_tgt, d, d_ff, batch)),
+        **_around(n_tgt, d, batch, sublayers=3),
+    }
+
+
+def _around(n: int, d: int, batch: int, sublayers: int) -> dict[str, Cost]:
+    """Return what norms and sums around the sublayers of a layer cost."""
+    numbers = sublayers * batch * n * d
+    return {
+        "norms": sum([total(layer_norm(n, d, batch))] * sublayers, Cost()),
+        "residuals": Cost(elementwise_flops=numbers, activations=numbers),
+    }
+
+
+def encoder_decoder(
+    n_src: int,
+    n_tgt: int,
+    src_vocab_size: int,
+    tgt_vocab_size: int,
+    d: int = 512,
+    n_heads: int = 8,
+    n_layers: int = 6,
+    d_ff: int = 2048,
+    batch: int = 1,
+    *,
+    norm_first: bool = False,
+    tie: str = "none",
+    max_length: int | None = None,
+    attention_bias: bool = True,
+) -> dict[str, Cost]:
+    """Return what the blocks of a whole encoder-decoder cost, forward, all positions at once.
+
+    The model is `course_lib.models.encoder_decoder.EncoderDecoder`.
+
+    Parameters
+    ----------
+    n_src, n_tgt : int
+        Tokens of a source and of a target.
+    src_vocab_size, tgt_vocab_size : int
+    d, n_heads, n_layers, d_ff : int, default 512, 8, 6, 2048
+        The paper's base model where left out. `n_layers` are in the encoder, as many in the
+        decoder.
+    batch : int, default 1
+        Pairs.
+    norm_first : bool, default False
+        Whether encoder and decoder end in a norm of their own.
+    tie : str, default "none"
+        "output": the projection is the table of target embeddings, without a bias. "all": source
+        and target share that table, too. No FLOP is saved.
+    max_length : int, optional
+        Rows of each of two learned tables of positions; sinusoidal where left out.
+    attention_bias : bool, default True
+
+    Returns
+    -------
+    dict of costs by block
+        "source embedding" and "target embedding" (with positions), "encoder 1", …, "encoder norm"
+        where there is one, "decoder 1", …, "decoder norm", "projection"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, `n_heads` doesn't divide `d`, `tie` is none of
+        the three, or all is to be tied between vocabularies of two sizes.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), table 3: 65 million
+    parameters for the base model with a shared vocabulary of "about 37000 tokens".
+
+    Examples
+    --------
+    >>> base = encoder_decoder(50, 50, 37_000, 37_000, tie="all")
+    >>> total(base).parameters
+    63082496
+    >>> base["projection"].flops // base["encoder 1"].flops
+    5
+    """
+    _check_sizes(n_layers=n_layers)
+    check_flag("norm_first", norm_first)
+    check_choice("tie", tie, ("none", "output", "all"))
+    if tie == "all" and src_vocab_size != tgt_vocab_size:
+        raise ValueError(
+            f"tie must not be 'all' for vocabularies of {src_vocab_size} and {tgt_vocab_size} "
+            "tokens, which can't share a table"
+        )
+    untied = tie == "none"
+
+    def inputs(n: int, vocab_size: int) -> Cost:
+        where = total(positions(n, d, batch, max_length))
+        return total(embedding(n, vocab_size, d, batch)) + where
+
+    source, target = inputs(n_src, src_vocab_size), inputs(n_tgt, tgt_vocab_size)
+    if tie == "all":  # one table, counted with the source
+        target = replace(target, parameters=target.parameters - tgt_vocab_size * d)
+    encoder = total(encoder_layer(n_src, d, n_heads, d_ff, batch, attention_bias))
+    decoder = total(decoder_layer(n_tgt, n_src, d, n_heads, d_ff, batch, attention_bias))
+    lines = {"source embedding": source, "target embedding": target}
+    lines |= {f"encoder {i}": encoder for i in range(1, n_layers + 1)}
+    if norm_first:
+        lines["encoder norm"] = total(layer_norm(n_src, d, batch))
+    lines |= {f"decoder {i}": decoder for i in range(1, n_layers + 1)}
+    if norm_first:
+        lines["decoder norm"] = total(layer_norm(n_tgt, d, batch))
+    head = output_projection(n_tgt, d, tgt_vocab_size, batch, bias=untied, tied=not untied)
+    lines["projection"] = total(head)
+    return lines
+
+
+def decoding(
+    n_src: int,
+    n_tgt: int,
+    tgt_vocab_size: int,
+    d: int = 512,
+    n_heads: int = 8,
+    n_layers: int = 6,
+    d_ff: int = 2048,
+    batch: int = 1,
+    *,
+    cached: bool = True,
+) -> dict[str, int]:
+    """Return the FLOPs of writing a target token by token, by what they're spent on.
+
+    With a cache, step t projects one new token and looks at the t keys that there are:
+    ``O(T² d + T d²)`` for T tokens. Without, everything so far is computed again at each step, the
+    source's keys and values included: ``O(T³ d + T² d²)``. The encoder, which runs once either
+    way, is left out.
+
+    Parameters
+    ----------
+    n_src, n_tgt : int
+        Tokens of the source, and T: tokens that are written, <eos> included.
+    tgt_vocab_size : int
+    d, n_heads, n_layers, d_ff : int, default 512, 8, 6, 2048
+    batch : int, default 1
+        Targets written at once.
+    cached : bool, default True
+        Whether keys and values are kept.
+
+    Returns
+    -------
+    dict of int
+        "projections" (of queries, keys, values and heads), "scores and sums", "feed-forward",
+        "vocabulary"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `n_heads` doesn't divide `d`.
+
+    References
+    ----------
+    Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019 (arXiv:1911.02150),
+    section 2.4.
+
+    Examples
+    --------
+    >>> sizes = (100, 100, 32_000)
+    >>> round(sum(decoding(*sizes, cached=False).values()) / sum(decoding(*sizes).values()))
+    54
+    """
+    _check_sizes(n_src=n_src, n_tgt=n_tgt, tgt_vocab_size=tgt_vocab_size, d=d, d_ff=d_ff)
+    _check_sizes(n_heads=n_heads, n_layers=n_layers, batch=batch)
+    check_divides("n_heads", n_heads, "d", d)
+    check_flag("cached", cached)
+    steps = n_tgt
+    so_far = steps * (steps + 1) // 2  # 1 + 2 + … + T
+    if cached:
+        new, looks = steps, so_far  # tokens computed; pairs of a query and a key of the target
+        sources = n_src  # tokens of the source projected to keys and values
+    else:
+        new, looks = so_far, steps * (steps + 1) * (2 * steps + 1) // 6  # 1 + 4 + … + T²
+        sources = steps * n_src
+    layers = batch * n_layers
+    return {
+        # four matrices for what asks itself; of cross-attention W_Q and W_O, and W_K and W_V
+        "projections": layers * 2 * d * d * (4 * new + 2 * new + 2 * sources),
+        "scores and sums": layers * 4 * d * (looks + new * n_src),
+        "feed-forward": layers * 4 * d * d_ff * new,
+        "vocabulary": batch * 2 * d * tgt_vocab_size * new,
+    }
+
+
+def kv_cache(
+    n: int, n_layers: int, n_heads: int, d_head: int, batch: int = 1, n_src: int = 0
+) -> dict[str, int]:
+    """Return how many numbers the keys and values of a decoder are.
+
+    ``2 N n h d_head`` a sequence: 2 N n d where all heads have keys of their own.
+
+    Parameters
+    ----------
+    n : int
+        Tokens of the target that there is room for.
+    n_layers : int
+        N.
+    n_heads : int
+        Heads with keys of their own.
+    d_head : int
+        Their width.
+    batch : int, default 1
+        Sequences; each beam is one.
+    n_src : int, default 0
+        Tokens of the source; 0 where there is no cross-attention.
+
+    Returns
+    -------
+    dict of int: "self-attention", "cross-attention"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1 (0 for `n_src`).
+
+    References
+    ----------
+    Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019 (arXiv:1911.02150).
+
+    Examples
+    --------
+    The 6.7 billion parameter model of 32 layers and 32 heads of 128, 4,096 tokens, in GiB of half
+    precision:
+
+    >>> memory(kv_cache(4096, 32, 32, 128)["self-attention"], "float16") / 2**30
+    2.0
+    """
+    _check_sizes(n=n, n_layers=n_layers, n_heads=n_heads, d_head=d_head, batch=batch)
+    check_at_least("n_src", n_src, 0)
+    row = 2 * n_layers * batch * n_heads * d_head
+    return {"self-attention": row * n, "cross-attention": row * n_src}
+
+
+def training_flops(lines: Mapping[str, Cost], checkpointing: bool = False) -> int:
+    """Return the FLOPs of a training step, from the costs of a forward pass.
+
+    Backward takes twice the forward pass: for a product Y = X W there is one product for the
+    gradient of X and one for that of W, each as large as the product itself.
+
+    Parameters
+    ----------
+    lines : mapping of names to costs
+        Of the forward pass.
+    checkpointing : bool, default False
+        Whether the forward pass is computed once more for backward, instead of being kept.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If `lines` isn't a mapping of costs, or `checkpointing` no boolean.
+
+    References
+    ----------
+    Kaplan et al., "Scaling Laws for Neural Language Models", 2020 (arXiv:2001.08361), section 2.1;
+    checkpointing: Chen et al., 2016 (arXiv:1604.06174).
+
+    Examples
+    --------
+    >>> lines = feed_forward(n=10, d=64, d_ff=256)
+    >>> training_flops(lines) == 3 * total(lines).flops
+    True
+    """
+    check_flag("checkpointing", checkpointing)
+    return (4 if checkpointing else 3) * total(lines).flops
+
+
+def training_time(flops: float, flops_per_second: float, utilisation: float = 1.0) -> float:
+    """Return the seconds that some FLOPs take.
+
+    For a whole training, ``6 · parameters · tokens`` FLOPs is the rule of thumb: 2 a parameter and
+    token forward (a multiplication and an addition), 4 backward.
+
+    Parameters
+    ----------
+    flops : number
+    flops_per_second : number
+        Of the machine at its best; of all devices together.
+    utilisation : float, default 1
+        What share of that is reached, above 0 and at most 1.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If a number isn't above 0, or `utilisation` is above 1.
+
+    References
+    ----------
+    Kaplan et al., "Scaling Laws for Neural Language Models", 2020 (arXiv:2001.08361), section 2.1.
+
+    Examples
+    --------
+    GPT-3: 175 billion parameters, 300 billion tokens, 1,024 devices of 312 TFLOP/s at 45 %, in
+    days:
+
+    >>> round(training_time(6 * 175e9 * 300e9, 1024 * 312e12, 0.45) / 86_400)
+    25
+    """
+    for name, number in (("flops", flops), ("flops_per_second", flops_per_second),
+                         ("utilisation", utilisation)):  # fmt: skip
+        check_number(name, number, above=0)
+    if utilisation > 1:
+        raise ValueError(f"utilisation must be at most 1; got {utilisation!r}")
+    return flops / flops_per_second / utilisation
+
+
+def activation_memory(
+    n_src: int,
+    n_tgt: int,
+    tgt_vocab_size: int,
+    d: int = 512,
+    n_heads: int = 8,
+    n_layers: int = 6,
+    d_ff: int = 2048,
+    batch: int = 1,
+    *,
+    norm_first: bool = False,
+    dropout: bool = True,
+    dtype: str = "float32",
+) -> dict[str, int]:
+    """Return how many bytes autograd keeps of a forward pass of an encoder-decoder, by kind.
+
+    What a product keeps is what it multiplied. Exact for the course's own blocks, whose softmax
+    is written out and keeps two tables for each head (exponentials and weights) where a fused one
+    keeps a single one, or none.
+
+    Parameters
+    ----------
+    n_src, n_tgt : int
+        Tokens of source and target, padding included: it is kept, too.
+    tgt_vocab_size : int
+    d, n_heads, n_layers, d_ff : int, default 512, 8, 6, 2048
+    batch : int, default 1
+        Pairs.
+    norm_first : bool, default False
+        Whether encoder and decoder end in a norm of their own.
+    dropout : bool, default True
+        Whether anything is dropped: what was is kept as a table of factors.
+    dtype : str, default "float32"
+
+    Returns
+    -------
+    dict of int
+        "attention tables" (grows with n²), "attention" (the rest of it), "feed-forward", "norms",
+        "dropout", "masks", "ids", "vocabulary" (what the projection reads)
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, `n_heads` doesn't divide `d`, or the dtype is
+        unknown.
+
+    References
+    ----------
+    Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022
+    (arXiv:2205.05198), section 4.1, who count a fused implementation in half precision.
+
+    Examples
+    --------
+    >>> kept = activation_memory(4096, 1, 32_000, n_layers=12, dropout=False)
+    >>> round(kept["attention tables"] / 2**30, 2)  # two tables of 6 GiB
+    12.0
+    """
+    _check_sizes(n_src=n_src, n_tgt=n_tgt, tgt_vocab_size=tgt_vocab_size, d=d, d_ff=d_ff)
+    _check_sizes(n_heads=n_heads, n_layers=n_layers, batch=batch)
+    check_divides("n_heads", n_heads, "d", d)
+    check_flag("norm_first", norm_first)
+    check_flag("dropout", dropout)
+    size = memory(1, dtype)
+    source, target = batch * n_src, batch * n_tgt  # tokens
+
+    # Encoder self-attention, decoder self-attention, cross-attention: queries and keys of each.
+    pairs = ((n_src, n_src), (n_tgt, n_tgt), (n_tgt, n_src))
+    tables = sum(2 * batch * n_heads * n_q * n_k for n_q, n_k in pairs)
+    # The sum of each row, and whether it was 0.
+    rows = batch * n_heads * (n_src + 2 * n_tgt)
+    # What is projected, queries, keys, values, and the heads before W_O: five of each token, but
+    # cross-attention reads the encoder's output, which all layers share.
+    own = 5 * (source + target)
+    cross = 3 * target + 2 * source
+    # Centred and normalised numbers, and the deviation.
+    norms = n_layers * (2 * source + 3 * target) + (source + target if norm_first else 0)
+    dropped = (1 + 2 * n_layers) * source + (1 + 3 * n_layers) * target
+    causal = n_tgt * n_tgt if n_tgt > 1 else 0
+    return {
+        "attention tables": n_layers * tables * size,
+        "attention": n_layers * ((own + cross) * d * size + rows * (size + 1)) + source * d * size,
+        "feed-forward": n_layers * (source + target) * (d + d_ff) * size,
+        "norms": norms * (2 * d + 1) * size,
+        "dropout": dropped * d * size if dropout else 0,
+        "masks": n_layers * (2 * source + causal),
+        "ids": 8 * (source + target),
+        "vocabulary": target * d * size,
+    }
+
+
+def training_memory(
+    parameters: int, activations: int, dtype: str = "float32", states: int = 2
+) -> dict[str, int]:
+    """Return the bytes that a training step needs, by what they hold.
+
+    Parameters
+    ----------
+    parameters : int
+        Numbers learned.
+    activations : int
+        Bytes kept for backward, from `activation_memory`.
+    dtype : str, default "float32"
+        Of parameters, gradients and the optimiser's state.
+    states : int, default 2
+        Numbers that the optimiser keeps a parameter: 2 for Adam, 1 for momentum, 0 for plain
+        gradient descent.
+
+    Returns
+    -------
+    dict of int: "parameters", "gradients", "optimiser", "activations"
+
+    Raises
+    ------
+    ValueError
+        If a number isn't whole, or too small, or the dtype is unknown.
+
+    References
+    ----------
+    Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020
+    (arXiv:1910.02054), section 3.
+
+    Examples
+    --------
+    >>> training_memory(1000, activations=500)
+    {'parameters': 4000, 'gradients': 4000, 'optimiser': 8000, 'activations': 500}
+    """
+    check_at_least("activations", activations, 0)
+    check_at_least("states", states, 0)
+    held = memory(parameters, dtype)
+    return {
+        "parameters": held,
+        "gradients": held,
+        "optimiser": states * held,
+        "activations": int(activations),
+    }
+
+
 def memory(numbers: int, dtype: str = "float32") -> int:
     """Return how many bytes some numbers take.
 
@@ -1025,6 +1581,70 @@ def count_flops(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     with FlopCounterMode(display=False) as counter:
         function(*args, **kwargs)
     return int(counter.get_total_flops())
+
+
+def count_saved_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
+    """Call a function and return the bytes that autograd keeps of it for backward.
+
+    Memory that several operations keep is counted once. Parameters, which are there anyway, don't
+    count; inputs do where an operation keeps them.
+
+    Parameters
+    ----------
+    function : callable
+        Returns one tensor that gradients can be taken of.
+    *args, **kwargs
+        What it is called with.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If `function` can't be called, or doesn't return a tensor.
+
+    Examples
+    --------
+    The exponential's gradient needs its result, five numbers of 4 bytes:
+
+    >>> import torch
+    >>> count_saved_bytes(torch.exp, torch.zeros(5, requires_grad=True))
+    20
+    """
+    check_callable("function", function)
+    from torch import Tensor
+    from torch.autograd.graph import saved_tensors_hooks
+    from torch.nn import Parameter
+
+    kept: list[weakref.ref[_Kept]] = []
+    learned: set[int] = set()
+
+    def pack(tensor: Tensor) -> _Kept:
+        base = tensor._base if tensor._base is not None else tensor
+        if isinstance(base, Parameter):
+            learned.add(tensor.untyped_storage().data_ptr())
+        # Detached: with its history it would keep alive the operation that keeps it.
+        packed = _Kept(tensor.detach())
+        kept.append(weakref.ref(packed))
+        return packed
+
+    with saved_tensors_hooks(pack, lambda packed: packed.tensor):
+        output = function(*args, **kwargs)
+    if not isinstance(output, Tensor):
+        raise ValueError(f"function must return a tensor; got {describe(output)}")
+    # What a branch without use has kept is gone by now.
+    tensors = [packed.tensor for ref in kept if (packed := ref()) is not None]
+    storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
+    return sum(nbytes for where, nbytes in storages.items() if where not in learned)
+
+
+class _Kept:
+    """A tensor that an operation keeps, in something that a weak reference can point to."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
 
 
 def _recurrent_products(n: int, d: int, batch: int, n_gates: int) -> dict[str, Cost]:

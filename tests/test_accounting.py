@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from course_lib import accounting
 from course_lib.blocks import (
@@ -23,6 +24,9 @@ from course_lib.blocks import (
     positions,
     recurrent,
 )
+from course_lib.blocks import encoder_decoder as layers
+from course_lib.data.vocabulary import BOS
+from course_lib.models.encoder_decoder import EncoderDecoder
 
 size = st.integers(1, 9)
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
@@ -639,3 +643,262 @@ def test_a_bias_that_is_neither_true_nor_false_is_named() -> None:
     for bad in (None, 1, "no"):
         with pytest.raises(ValueError, match=r"^bias must be True or False; got"):
             accounting.feed_forward(2, 3, 4, bias=bad)
+
+
+# --- whole models --------------------------------------------------------------------------------
+
+
+@st.composite
+def transformers(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw the configuration of a small encoder-decoder and the sizes of a batch."""
+    n_heads = draw(st.integers(1, 3))
+    tie = draw(st.sampled_from(["none", "output", "all"]))
+    v = draw(st.integers(5, 9))
+    return {
+        "n_src": draw(st.integers(1, 5)),
+        "n_tgt": draw(st.integers(1, 5)),
+        "src_vocab_size": v if tie == "all" else draw(st.integers(5, 9)),
+        "tgt_vocab_size": v,
+        "d": 2 * n_heads * draw(st.integers(1, 3)),
+        "n_heads": n_heads,
+        "n_layers": draw(st.integers(1, 3)),
+        "d_ff": draw(st.integers(1, 9)),
+        "batch": draw(st.integers(1, 3)),
+        "norm_first": draw(st.booleans()),
+        "tie": tie,
+        "max_length": draw(st.sampled_from([None, 7])),
+    }
+
+
+def build(sizes: dict[str, Any], dropout: float = 0.0) -> EncoderDecoder:
+    learned = sizes["max_length"] is not None
+    return EncoderDecoder(
+        sizes["src_vocab_size"], sizes["tgt_vocab_size"], sizes["d"], sizes["n_heads"],
+        sizes["n_layers"], sizes["d_ff"], dropout=dropout, norm_first=sizes["norm_first"],
+        tie=sizes["tie"], positions="learned" if learned else "sinusoidal",
+        max_length=sizes["max_length"] if learned else 64,
+    )  # fmt: skip
+
+
+def inputs(sizes: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    b, n_src, n_tgt = sizes["batch"], sizes["n_src"], sizes["n_tgt"]
+    src = torch.randint(3, sizes["src_vocab_size"], (b, n_src))
+    tgt_in = torch.randint(3, sizes["tgt_vocab_size"], (b, n_tgt))
+    tgt_in[:, 0] = BOS
+    return src, torch.full((b,), n_src), tgt_in
+
+
+@given(transformers())
+def test_a_whole_model_costs_the_flops_and_parameters_that_pytorch_counts(
+    sizes: dict[str, Any],
+) -> None:
+    model = build(sizes)
+    cost = accounting.total(accounting.encoder_decoder(**sizes))
+    assert cost.parameters == sum(p.numel() for p in model.parameters())
+    assert cost.flops == accounting.count_flops(model, *inputs(sizes))
+
+
+@given(transformers())
+def test_a_training_step_costs_three_times_the_forward_pass(sizes: dict[str, Any]) -> None:
+    model, batch = build(sizes), inputs(sizes)
+    lines = accounting.encoder_decoder(**sizes)
+    counted = accounting.count_flops(lambda: model(*batch).sum().backward())
+    assert accounting.training_flops(lines) == counted == 3 * accounting.total(lines).flops
+
+
+def test_a_checkpointed_forward_pass_is_computed_once_more() -> None:
+    network, x = feed_forward.FeedForward(4, 8), torch.zeros(3, 4, requires_grad=True)
+    lines = accounting.feed_forward(3, 4, 8)
+
+    def step() -> None:
+        checkpoint(network, x, use_reentrant=False).sum().backward()
+
+    # The last product of the forward pass needn't be repeated: nothing has to be kept of it.
+    counted = accounting.count_flops(step)
+    assert counted <= accounting.training_flops(lines, checkpointing=True)
+    assert counted >= accounting.training_flops(lines) + lines["inner"].flops
+    assert accounting.training_flops(lines, True) == 4 * accounting.total(lines).flops
+
+
+@given(transformers(), st.booleans())
+def test_layers_cost_what_pytorch_counts_with_biases_in_attention_or_without(
+    sizes: dict[str, Any], bias: bool
+) -> None:
+    d, h, d_ff, b = (sizes[name] for name in ("d", "n_heads", "d_ff", "batch"))
+    n_src, n_tgt = sizes["n_src"], sizes["n_tgt"]
+    encoder, decoder = layers.EncoderLayer(d, h, d_ff), layers.DecoderLayer(d, h, d_ff)
+    x, memory = torch.zeros(b, n_tgt, d), torch.zeros(b, n_src, d)
+    for lines, layer, arguments, formula in (
+        (accounting.encoder_layer(n_tgt, d, h, d_ff, b, bias), encoder, (x,),
+         4 * d**2 + 2 * d * d_ff + d_ff + d + 4 * d),
+        (accounting.decoder_layer(n_tgt, n_src, d, h, d_ff, b, bias), decoder, (x, memory),
+         8 * d**2 + 2 * d * d_ff + d_ff + d + 6 * d),
+    ):  # fmt: skip
+        cost = accounting.total(lines)
+        assert cost.flops == accounting.count_flops(layer, *arguments)
+        biases = [p.numel() for name, p in layer.named_parameters() if ".w_" in name
+                  and "attention" in name and name.endswith("bias")]  # fmt: skip
+        held = sum(p.numel() for p in layer.parameters())
+        assert cost.parameters == held - (0 if bias else sum(biases))
+        assert cost.parameters == formula + (sum(biases) if bias else 0)
+        with torch.no_grad(), LongestChain() as chain:
+            layer(*arguments)
+        # Softmax, and each norm's two sums over rows, wait for one another between the products.
+        waits = {"attention": 1, "self-attention": 1, "cross-attention": 1, "norms": None}
+        between = sum(lines[k].steps if w is None else w for k, w in waits.items() if k in lines)
+        assert cost.steps == chain.longest + between
+
+
+def test_the_papers_base_model_has_63_million_parameters_with_37000_shared_tokens() -> None:
+    lines = accounting.encoder_decoder(50, 50, 37_000, 37_000, tie="all")
+    with torch.device("meta"):
+        model = EncoderDecoder(37_000, 37_000, tie="all")
+    counted = sum(p.numel() for p in model.parameters())
+    assert accounting.total(lines).parameters == counted == 63_082_496
+    assert abs(counted / 65e6 - 1) < 0.04  # "65 million" in the paper's table 3
+
+
+def test_projecting_onto_32000_tokens_costs_what_five_encoder_layers_cost() -> None:
+    lines = accounting.encoder_decoder(50, 50, 32_000, 32_000)
+    head, layer = lines["projection"].flops / 50 / 2, lines["encoder 1"].flops / 50 / 2
+    assert head == 16_384_000
+    assert layer == 12 * 512**2 + 2 * 50 * 512
+    assert 5 < head / layer < 5.5
+
+
+@given(transformers(), st.booleans())
+def test_writing_a_target_costs_what_pytorch_counts_with_a_cache_and_without(
+    sizes: dict[str, Any], cached: bool
+) -> None:
+    model = build(sizes).eval()
+    src, src_lengths, tgt = inputs(sizes)
+    n = sizes["n_tgt"]
+    first, state = model.start(src, src_lengths, max_length=n, use_cache=cached)
+
+    def write() -> None:
+        now = state
+        for t in range(n):
+            _, now = model.step(tgt[:, t : t + 1], now)
+
+    assert first.tolist() == tgt[:, :1].tolist()
+    names = ("n_src", "n_tgt", "tgt_vocab_size", "d", "n_heads", "n_layers", "d_ff", "batch")
+    costs = accounting.decoding(**{name: sizes[name] for name in names}, cached=cached)
+    with torch.no_grad():
+        assert sum(costs.values()) == accounting.count_flops(write)
+
+
+def test_without_a_cache_twice_the_length_costs_eight_times_the_scores_and_four_the_rest() -> None:
+    def costs(n: int, cached: bool) -> dict[str, int]:
+        return accounting.decoding(1, n, 10, n_layers=1, cached=cached)
+
+    for cached, power in ((True, 2), (False, 3)):
+        one, two = costs(2000, cached), costs(4000, cached)
+        assert two["scores and sums"] / one["scores and sums"] == pytest.approx(2**power, rel=1e-2)
+        for name in ("projections", "feed-forward", "vocabulary"):
+            assert two[name] / one[name] == pytest.approx(2 ** (power - 1), rel=1e-2)
+
+
+@given(transformers(), st.integers(1, 5))
+def test_a_cache_has_room_for_as_many_numbers_as_are_counted(
+    sizes: dict[str, Any], room: int
+) -> None:
+    cache = build(sizes).new_cache(sizes["batch"], sizes["n_src"], room)
+    counted = accounting.kv_cache(
+        room, sizes["n_layers"], sizes["n_heads"], sizes["d"] // sizes["n_heads"],
+        sizes["batch"], sizes["n_src"],
+    )  # fmt: skip
+    for name, parts in (
+        ("self-attention", cache.self_attention), ("cross-attention", cache.cross_attention),
+    ):  # fmt: skip
+        held = [x for part in parts for x in vars(part).values() if isinstance(x, torch.Tensor)]
+        assert sum(x.numel() for x in held) == counted[name]
+    assert counted["self-attention"] == 2 * sizes["n_layers"] * room * sizes["d"] * sizes["batch"]
+
+
+@given(transformers(), st.sampled_from([0.0, 0.3]), st.sampled_from(["float32", "float64"]))
+def test_autograd_keeps_the_bytes_that_are_counted(
+    sizes: dict[str, Any], dropout: float, dtype: str
+) -> None:
+    model = build(sizes, dropout).to(getattr(torch, dtype))
+    counted = accounting.count_saved_bytes(model, *inputs(sizes))
+    left_out = ("src_vocab_size", "tie", "max_length")
+    arguments = {name: size for name, size in sizes.items() if name not in left_out}
+    kept = accounting.activation_memory(**arguments, dropout=dropout > 0, dtype=dtype)
+    assert sum(kept.values()) == counted
+
+
+def test_what_several_operations_keep_is_counted_once_and_what_none_needs_not_at_all() -> None:
+    x = torch.zeros(6, requires_grad=True)
+    assert accounting.count_saved_bytes(lambda: x.exp().sin()) == 24  # one tensor, for both
+    assert accounting.count_saved_bytes(lambda: x.exp() + x) == 24
+    assert accounting.count_saved_bytes(lambda: x + 1) == 0
+    assert accounting.count_saved_bytes(lambda: x + x.exp().sin().detach()) == 0
+    layer, y = nn.Linear(4, 5), torch.zeros(3, 4)
+    assert accounting.count_saved_bytes(layer, y) == 3 * 4 * 4  # its input; not its weights
+
+
+def test_the_memory_of_a_step_is_what_parameters_gradients_and_adam_hold() -> None:
+    layer = nn.Linear(3, 4)
+    optimizer = torch.optim.Adam(layer.parameters())
+    layer(torch.zeros(2, 3)).sum().backward()
+    optimizer.step()
+    numbers = sum(p.numel() for p in layer.parameters())
+    states = [x for s in optimizer.state.values() for n, x in s.items() if n != "step"]
+    counted = accounting.training_memory(numbers, activations=24)
+    assert counted == {
+        "parameters": sum(p.nbytes for p in layer.parameters()),
+        "gradients": sum(p.grad.nbytes for p in layer.parameters() if p.grad is not None),
+        "optimiser": sum(x.nbytes for x in states),
+        "activations": 24,
+    }
+    assert accounting.training_memory(numbers, 0, states=0)["optimiser"] == 0
+
+
+def test_six_flops_a_parameter_and_token_are_what_a_wide_model_with_short_texts_costs() -> None:
+    n, v, d = 16, 100, 1024
+    lines = accounting.encoder_decoder(n, n, v, v, d, 8, 6, 4 * d)
+    parameters = accounting.total(lines).parameters
+    # Each parameter of the layers sees n tokens, of the source or of the target.
+    assert accounting.training_flops(lines) / (6 * parameters * n) == pytest.approx(1.0, rel=0.03)
+    assert accounting.training_time(6 * parameters * n, 1e12) == 6 * parameters * n / 1e12
+    assert accounting.training_time(10, 5, 0.5) == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda a: a.encoder_layer(2, 4, 3, 5), "n_heads must divide d, 4; got 3"),
+        (lambda a: a.encoder_layer(2, 4, 2, 0), "d_ff must be a whole number of at least 1; got 0"),
+        (lambda a: a.encoder_layer(2, 4, 2, 5, 1, 1), "attention_bias must be True or False"),
+        (lambda a: a.decoder_layer(2, 0, 4, 2, 5), "n_k must be a whole number of at least 1"),
+        (lambda a: a.decoder_layer(2, 2, 4, 2, 5, 1, None), "attention_bias must be True or Fal"),
+        (lambda a: a.encoder_decoder(2, 2, 5, 5, tie="yes"), "tie must be one of none, output, al"),
+        (lambda a: a.encoder_decoder(2, 2, 5, 6, tie="all"), "tie must not be 'all' for vocabul"),
+        (lambda a: a.encoder_decoder(2, 2, 5, 5, n_layers=0), "n_layers must be a whole number"),
+        (lambda a: a.encoder_decoder(2, 2, 5, 5, norm_first=1), "norm_first must be True or Fals"),
+        (lambda a: a.encoder_decoder(2, 2, 5, 5, max_length=1), "max_length must be a whole numb"),
+        (lambda a: a.decoding(2, 0, 5), "n_tgt must be a whole number of at least 1; got 0"),
+        (lambda a: a.decoding(2, 2, 5, d=9), "n_heads must divide d, 9; got 8"),
+        (lambda a: a.decoding(2, 2, 5, cached="no"), "cached must be True or False; got 'no'"),
+        (lambda a: a.kv_cache(0, 1, 1, 1), "n must be a whole number of at least 1; got 0"),
+        (lambda a: a.kv_cache(1, 1, 1, 1, n_src=-1), "n_src must be a whole number of at least 0"),
+        (lambda a: a.training_flops([]), "lines must be a mapping of names to costs"),
+        (lambda a: a.training_flops({}, 1), "checkpointing must be True or False; got 1"),
+        (lambda a: a.training_time(0, 1), "flops must be a number above 0; got 0"),
+        (lambda a: a.training_time(1, "x"), "flops_per_second must be a number above 0; got 'x'"),
+        (lambda a: a.training_time(1, 1, 1.5), "utilisation must be at most 1; got 1.5"),
+        (lambda a: a.activation_memory(2, 2, 0), "tgt_vocab_size must be a whole number of at le"),
+        (lambda a: a.activation_memory(2, 2, 5, dropout=0.1), "dropout must be True or False"),
+        (lambda a: a.activation_memory(2, 2, 5, dtype="int4"), "dtype must be one of"),
+        (lambda a: a.training_memory(1, -1), "activations must be a whole number of at least 0"),
+        (lambda a: a.training_memory(1, 1, states=0.5), "states must be a whole number of at leas"),
+        (lambda a: a.training_memory(0, 1), "numbers must be a whole number of at least 1; got 0"),
+        (lambda a: a.count_saved_bytes(3), "function must be a function; got 3"),
+        (lambda a: a.count_saved_bytes(list), "function must return a tensor; got list"),
+    ],
+)
+def test_models_and_machines_that_cannot_be_are_named(
+    call: Callable[[Any], object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call(accounting)
