@@ -346,7 +346,8 @@ def beam_search(
             ids = torch.cat((_rows(live_ids, parents), tokens[:, :, None]), dim=2)  # (b, 2k, n)
             ends = (tokens == EOS) | (n == max_length)
 
-            finished = ends & (torch.arange(best.shape[1], device=device) < k) & ~closed
+            finished = ends & (best > -torch.inf) & ~closed
+            finished[:, k:] = False
             lengths = torch.full_like(tokens, n)
             scores = decoding_filters.length_penalty(best, lengths, alpha)
             merged = torch.cat((done_scores, scores.masked_fill(~finished, -torch.inf)), dim=1)
