@@ -265,15 +265,14 @@ class SinusoidalPositions(nn.Module):
             If `x` isn't (..., n, d_model), or `offset` isn't a whole number of at least 0.
         """
         _check_width(x, self.d_model)
-        n = x.shape[-2]
-        last = _last_offset(x, offset)
-        check_sinusoids(n, self.d_model, self.base, last)
+        n, first = _span(x, offset)
+        check_sinusoids(n, self.d_model, self.base, first)
         table = self._table
-        if table.dtype != x.dtype or table.device != x.device or len(table) < last + n:
-            length = max(last + n, 2 * len(table))  # grows by doubling, seldom
+        if table.dtype != x.dtype or table.device != x.device or len(table) < first + n:
+            length = max(first + n, 2 * len(table))  # grows by doubling, seldom
             table = sinusoidal_positions(length, self.d_model, self.base, dtype=x.dtype)
             self._table = table = table.to(x.device)
-        return x + _rows(table, offset, n)
+        return x + _rows(table, offset, x.shape[-2])
 
 
 class LearnedPositions(nn.Module):
@@ -331,9 +330,9 @@ class LearnedPositions(nn.Module):
             isn't a whole number of at least 0.
         """
         _check_width(x, self.table.shape[1])
-        n = x.shape[-2]
-        check_position_rows(n, self.table, _last_offset(x, offset))
-        return x + _rows(self.table, offset, n)
+        n, first = _span(x, offset)
+        check_position_rows(n, self.table, first)
+        return x + _rows(self.table, offset, x.shape[-2])
 
 
 def _check_width(x: Tensor, d_model: int) -> None:
@@ -342,13 +341,15 @@ def _check_width(x: Tensor, d_model: int) -> None:
         raise ValueError(f"x must have the width d_model = {d_model}; got {describe(x)}")
 
 
-def _last_offset(x: Tensor, offset: int | Tensor) -> int:
-    """Return the largest first position of x's sequences, at least 0 where each has its own."""
+def _span(x: Tensor, offset: int | Tensor) -> tuple[int, int]:
+    """Return how many positions are needed, and the first: those of the sequence furthest on."""
+    n = x.shape[-2]
     if not isinstance(offset, Tensor):
-        return offset
+        return n, offset
     check_whole("offset", offset, "(...)")
     check_shape("offset", offset, "x before its last two axes", tuple(x.shape[:-2]))
-    return max(0, int(offset.max()))
+    furthest = int(offset.max())
+    return max(1, n + min(0, furthest)), max(0, furthest)
 
 
 def _rows(table: Tensor, offset: int | Tensor, n: int) -> Tensor:

@@ -232,3 +232,36 @@ def test_sizes_of_modules_that_do_not_fit_are_named() -> None:
     for name in ("max_length", "d_model"):
         with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1; got"):
             LearnedPositions(**{"max_length": 3, "d_model": 2, name: 0})
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+def test_each_sequence_may_have_an_offset_of_its_own(kind: str) -> None:
+    torch.manual_seed(0)
+    add = SinusoidalPositions(4) if kind == "sinusoidal" else LearnedPositions(9, 4)
+    x = torch.randn(3, 5, 4)
+    together = add(x, torch.tensor([0, 4, 2]))
+    for i, offset in enumerate((0, 4, 2)):
+        assert torch.equal(together[i], add(x[i], offset))
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+def test_positions_of_padding_on_the_left_count_as_the_first(kind: str) -> None:
+    torch.manual_seed(0)
+    add = SinusoidalPositions(4) if kind == "sinusoidal" else LearnedPositions(3, 4)
+    x = torch.randn(2, 4, 4)
+    together = add(x, torch.tensor([-2, -7]))
+    assert torch.equal(together[0, 2:], add(x[0, 2:]))
+    for row, last in ((0, 2), (1, 4)):
+        for i in range(last):
+            assert torch.equal(together[row, i], add(x[row, i : i + 1])[0])
+
+
+def test_a_bad_offset_of_sequences_is_named() -> None:
+    x, learned = torch.zeros(2, 4, 4), LearnedPositions(6, 4)
+    for offset, message in (
+        (torch.tensor([0, 3]), r"^offset \+ n must be at most 6"),
+        (torch.tensor([0, 1, 2]), r"^offset must have the shape of x before its last two axes"),
+        (torch.tensor([0.0, 1.0]), r"^offset must be an array of whole numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            learned(x, offset)
