@@ -412,7 +412,7 @@ class DecoderOnly(nn.Module):
         x = self.positions(self.tokens(ids), past - padding)
         for i, layer in enumerate(self.layers):
             own = None if cache is None else cache.self_attention[i]
-            x = layer.feed_forward(layer.attention(x, mask=mask, cache=own))
+            x = layer(x, mask, own)
         return self.tokens.logits(x)
 
     def start(

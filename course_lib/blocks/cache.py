@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from course_lib.blocks.attention import scaled_dot_product_attention
+from course_lib.blocks.multi_head import MultiHeadAttention, merge_heads, split_heads
 from course_lib.validation import (
+    check_features,
     check_float_dtype,
     check_heads,
     check_ids,
     check_same_dtype,
+    check_sequence,
     check_shape,
     check_sizes,
     check_whole,
     describe,
 )
 
-__all__ = ["DecoderCache", "KeyValueCache"]
+__all__ = ["CachedAttention", "DecoderCache", "KeyValueCache"]
 
 
 class KeyValueCache:
@@ -96,6 +101,24 @@ class KeyValueCache:
         """Memory taken, in bytes, whether filled or not."""
         return 2 * self.keys.numel() * self.keys.element_size()
 
+    def check_batch(self, b: int) -> None:
+        """Raise unless the cache is one of b sequences.
+
+        Parameters
+        ----------
+        b : int
+
+        Raises
+        ------
+        ValueError
+            If it is of another batch size.
+        """
+        if self.batch_size != b:
+            raise ValueError(
+                f"cache must be of batch size {b}, that of what is decoded; got one of "
+                f"{self.batch_size}"
+            )
+
     def read(self) -> tuple[Tensor, Tensor]:
         """Return all keys and values kept, without copying them.
 
@@ -166,6 +189,101 @@ class KeyValueCache:
         moved = kept.new_empty(len(rows), *kept.shape[1:])
         moved[:, :, : self.length] = chosen
         return moved
+
+
+class CachedAttention(MultiHeadAttention):
+    """Multi-head attention that can keep the keys and values it has computed.
+
+    The weights are those of `MultiHeadAttention`, and so are its arguments.
+
+    Parameters
+    ----------
+    d_model, n_heads, bias, fused, dropout
+        As `MultiHeadAttention` takes them. Nothing is dropped where there is a cache.
+
+    Raises
+    ------
+    ValueError
+        As `MultiHeadAttention`.
+
+    Examples
+    --------
+    >>> attention = CachedAttention(d_model=8, n_heads=2)
+    >>> cache = KeyValueCache(batch_size=1, n_heads=2, max_length=5, d_head=4)
+    >>> x = torch.randn(1, 5, 8)
+    >>> steps = [attention(x[:, t : t + 1], cache=cache) for t in range(5)]
+    >>> torch.allclose(steps[4], attention(x)[:, 4:], atol=1e-6)  # the last one sees all
+    True
+    """
+
+    def forward(
+        self,
+        x_q: Tensor,  # (..., n_q, d)
+        x_kv: Tensor | None = None,  # (..., n_k, d)
+        mask: Tensor | None = None,
+        return_weights: bool = False,
+        cache: KeyValueCache | None = None,
+        collect: list[Tensor] | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Let the tokens of `x_q` ask those of `x_kv`, or all that came before them.
+
+        Parameters
+        ----------
+        x_q : float tensor, (..., n_q, d)
+        x_kv : float tensor, (..., n_k, d), optional
+            `x_q` where left out: self-attention.
+        mask : boolean tensor that broadcasts to (..., h, n_q, n_k), optional
+            True where a query may look at a key.
+        return_weights : bool, default False
+        cache : KeyValueCache, optional
+            Without `x_kv`, the keys and values of `x_q` are added to it, and the queries look at
+            all that it holds: n_k is the past and n_q. With `x_kv` it is filled where it's empty,
+            and read where it isn't.
+        collect : list, optional
+            The weights are appended to it.
+
+        Returns
+        -------
+        output : float tensor, (..., n_q, d)
+        weights : float tensor, (..., h, n_q, n_k)
+            Only where they are asked for.
+
+        Raises
+        ------
+        ValueError
+            If a shape or dtype doesn't fit, `mask` isn't boolean, or `cache` is of another batch
+            size or has no room.
+        """
+        if cache is None and collect is None:
+            return super().forward(x_q, x_kv, mask, return_weights)
+        if cache is None:
+            output, weights = super().forward(x_q, x_kv, mask, return_weights=True)
+        else:
+            q, k, v = self._look_up(x_q, x_kv, cache)
+            heads, weights = scaled_dot_product_attention(q, k, v, mask)
+            output = self.w_o(merge_heads(heads))  # (b, n_q, d)
+        if collect is not None:
+            collect.append(weights)
+        return (output, weights) if return_weights else output
+
+    def _look_up(
+        self, x_q: Tensor, x_kv: Tensor | None, cache: KeyValueCache
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the queries of x_q, and the keys and values that they look at, by heads."""
+        check_sequence("x_q", x_q, "(b, n_q, d)")
+        check_features("x_q", x_q, self.d_model)
+        if x_kv is not None and len(cache) > 0:  # of the source: computed at the first step
+            cache.check_batch(len(x_q))
+            return (split_heads(self._queries(x_q), self.n_heads), *cache.read())
+        q, k, v = (split_heads(x, self.n_heads) for x in self._project(x_q, x_kv))
+        return (q, *cache.append(k, v))
+
+    def _queries(self, x_q: Tensor) -> Tensor:
+        """Return queries alone, all heads side by side."""
+        if not self.fused:
+            return self.w_q(x_q)
+        d, w, b = self.d_model, self.w_qkv.weight, self.w_qkv.bias
+        return F.linear(x_q, w[:d], None if b is None else b[:d])
 
 
 class DecoderCache:
@@ -257,11 +375,7 @@ class DecoderCache:
         ValueError
             If it is of another batch size.
         """
-        if self.batch_size != b:
-            raise ValueError(
-                f"cache must be of batch size {b}, that of what is decoded; got one of "
-                f"{self.batch_size}"
-            )
+        self.self_attention[0].check_batch(b)
 
 
 def _check_rows(rows: Tensor, b: int) -> None:

@@ -33,10 +33,10 @@ from typing import TypedDict
 from torch import Tensor, nn
 
 from course_lib.blocks.attention import causal_mask
-from course_lib.blocks.cache import KeyValueCache
+from course_lib.blocks.cache import CachedAttention, KeyValueCache
 from course_lib.blocks.embeddings import embedding, tied_logits
 from course_lib.blocks.feed_forward import FeedForward, feed_forward
-from course_lib.blocks.multi_head import MultiHeadAttention, multi_head_attention, project
+from course_lib.blocks.multi_head import multi_head_attention, project
 from course_lib.blocks.normalization import layer_norm
 from course_lib.blocks.positions import learned_positions, sinusoidal_positions
 from course_lib.blocks.residual import Residual, post_norm, pre_norm
@@ -441,25 +441,29 @@ class EncoderLayer(nn.Module):
     ) -> None:
         super().__init__()
         check_flag("norm_first", norm_first)
-        attention = MultiHeadAttention(d_model, n_heads)
+        attention = CachedAttention(d_model, n_heads)
         network = FeedForward(d_model, d_ff, activation=activation)
         options: _Options = {"norm_first": norm_first, "dropout": dropout}
         self.attention = Residual(d_model, attention, **options)
         self.feed_forward = Residual(d_model, network, **options)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, cache: KeyValueCache | None = None
+    ) -> Tensor:
         """Take the tokens of a sequence through the layer.
 
         Parameters
         ----------
         x : float tensor, (..., n, d)
-        mask : boolean tensor that broadcasts to (..., h, n, n), optional
+        mask : boolean tensor that broadcasts to (..., h, n, past + n), optional
+        cache : KeyValueCache, optional
+            Keys and values of the past, for a model that has no decoder but causal layers.
 
         Returns
         -------
         float tensor, (..., n, d)
         """
-        return self.feed_forward(self.attention(x, mask=mask))
+        return self.feed_forward(self.attention(x, mask=mask, cache=cache))
 
 
 class DecoderLayer(nn.Module):
@@ -505,8 +509,7 @@ class DecoderLayer(nn.Module):
     ) -> None:
         super().__init__()
         check_flag("norm_first", norm_first)
-        own = MultiHeadAttention(d_model, n_heads)
-        cross = MultiHeadAttention(d_model, n_heads)
+        own, cross = CachedAttention(d_model, n_heads), CachedAttention(d_model, n_heads)
         network = FeedForward(d_model, d_ff, activation=activation)
         options: _Options = {"norm_first": norm_first, "dropout": dropout}
         self.self_attention = Residual(d_model, own, **options)
@@ -521,8 +524,8 @@ class DecoderLayer(nn.Module):
         cross_mask: Tensor | None = None,
         self_cache: KeyValueCache | None = None,
         cross_cache: KeyValueCache | None = None,
-        return_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+        collect: list[Tensor] | None = None,
+    ) -> Tensor:
         """Take target tokens through the layer, all of them or those that are new.
 
         Parameters
@@ -535,20 +538,16 @@ class DecoderLayer(nn.Module):
             Keys and values of the past, to which those of `x` are added.
         cross_cache : KeyValueCache, optional
             Keys and values of `memory`: filled where it's empty, read where it isn't.
-        return_weights : bool, default False
+        collect : list, optional
+            The weights by which the source was looked at, (..., h, n_tgt, n_src), are appended.
 
         Returns
         -------
-        x : float tensor, (..., n_tgt, d)
-        weights : float tensor, (..., h, n_tgt, n_src)
-            Only where they are asked for: by which the source was looked at.
+        float tensor, (..., n_tgt, d)
         """
         x = self.self_attention(x, mask=self_mask, cache=self_cache)
-        cross = {"mask": cross_mask, "cache": cross_cache}
-        if return_weights:
-            x, weights = self.cross_attention(x, memory, return_weights=True, **cross)
-            return self.feed_forward(x), weights
-        return self.feed_forward(self.cross_attention(x, memory, **cross))
+        x = self.cross_attention(x, memory, mask=cross_mask, cache=cross_cache, collect=collect)
+        return self.feed_forward(x)
 
 
 class _Options(TypedDict):

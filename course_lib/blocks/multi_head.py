@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.blocks.attention import scaled_dot_product_attention
-from course_lib.blocks.cache import KeyValueCache
 from course_lib.precision import widen
 from course_lib.validation import (
     check_divides,
@@ -347,7 +346,6 @@ class MultiHeadAttention(nn.Module):
         x_kv: Tensor | None = None,  # (..., n_k, d)
         mask: Tensor | None = None,
         return_weights: bool = False,
-        cache: KeyValueCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Let the tokens of `x_q` ask those of `x_kv`.
 
@@ -359,10 +357,6 @@ class MultiHeadAttention(nn.Module):
         mask : boolean tensor that broadcasts to (..., h, n_q, n_k), optional
             True where a query may look at a key.
         return_weights : bool, default False
-        cache : KeyValueCache, optional
-            Without `x_kv`, the keys and values of `x_q` are added to it, and the queries look at
-            all it holds: n_k is the past and n_q. With `x_kv`, it's filled where it's empty, and
-            read where it isn't.
 
         Returns
         -------
@@ -373,8 +367,7 @@ class MultiHeadAttention(nn.Module):
         Raises
         ------
         ValueError
-            If a shape or dtype doesn't fit, `mask` isn't boolean, or `cache` is of another batch
-            size or has no room.
+            If a shape or dtype doesn't fit, or `mask` isn't boolean.
         """
         check_sequence("x_q", x_q, "(..., n_q, d)")
         check_features("x_q", x_q, self.d_model)
@@ -382,26 +375,13 @@ class MultiHeadAttention(nn.Module):
             check_sequence("x_kv", x_kv, "(..., n_k, d)")
             check_features("x_kv", x_kv, self.d_model)
             check_leading("x_kv", x_kv, "x_q", x_q.shape[:-2], 2)
-        if cache is not None and x_kv is not None and len(cache) > 0:
-            q = split_heads(self._queries(x_q), self.n_heads)  # (b, h, n_q, d/h)
-            k, v = cache.read()
-        else:
-            parts = self._project(x_q, x_kv)  # (..., n, d) each
-            q, k, v = (split_heads(x, self.n_heads) for x in parts)  # (..., h, n, d/h)
-            if cache is not None:
-                k, v = cache.append(k, v)
+        parts = self._project(x_q, x_kv)  # (..., n, d) each
+        q, k, v = (split_heads(x, self.n_heads) for x in parts)  # (..., h, n, d/h)
         heads, weights = scaled_dot_product_attention(q, k, v, mask)
         if self.training and self.dropout.p > 0.0:
             heads = self.dropout(weights) @ v
         output = self.w_o(merge_heads(heads))  # (..., n_q, d)
         return (output, weights) if return_weights else output
-
-    def _queries(self, x_q: Tensor) -> Tensor:
-        """Return queries alone, all heads side by side."""
-        if not self.fused:
-            return self.w_q(x_q)
-        d, w, b = self.d_model, self.w_qkv.weight, self.w_qkv.bias
-        return F.linear(x_q, w[:d], None if b is None else b[:d])
 
     def _project(self, x_q: Tensor, x_kv: Tensor | None) -> tuple[Tensor, ...]:
         """Return queries, keys and values, all heads side by side."""

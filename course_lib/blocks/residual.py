@@ -181,7 +181,7 @@ class Residual(nn.Module):
         self.norm_first = norm_first
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Return x (..., d) with the sublayer's correction.
 
         Parameters
@@ -193,8 +193,6 @@ class Residual(nn.Module):
         Returns
         -------
         float tensor, (..., d)
-            Where the sublayer returns a tuple, a correction and more, such as attention weights:
-            the same tuple with this in place of the correction.
 
         Raises
         ------
@@ -203,8 +201,6 @@ class Residual(nn.Module):
         """
         check_features("x", x, self.d_model)
         y = self.sublayer(self.norm(x) if self.norm_first else x, *args, **kwargs)
-        y, more = (y[0], y[1:]) if isinstance(y, tuple) and y else (y, None)
         check_correction(y, x)
         total = x + self.dropout(y)
-        output = total if self.norm_first else self.norm(total)
-        return output if more is None else (output, *more)
+        return total if self.norm_first else self.norm(total)

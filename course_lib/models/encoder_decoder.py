@@ -263,14 +263,11 @@ class EncoderDecoder(nn.Module):
         cross_mask = padding_mask(src_lengths, n_src)  # (b, 1, 1, n_src)
         offset = past if padding is None else past - padding
         x = self.dropout(self.tgt_positions(self.tgt_embedding(tgt_in), offset))  # (b, n, d)
-        rows: list[Tensor] = []
+        weights: list[Tensor] | None = [] if return_weights else None
         for layer, (own, cross) in zip(self.decoder, caches, strict=True):
-            x = layer(x, memory, self_mask, cross_mask, own, cross, return_weights)
-            if return_weights:
-                x, weights = x
-                rows.append(weights)
+            x = layer(x, memory, self_mask, cross_mask, own, cross, weights)
         logits = self._logits(self.decoder_norm(x))
-        return (logits, torch.stack(rows)) if return_weights else logits
+        return logits if weights is None else (logits, torch.stack(weights))
 
     @overload
     def forward(

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib.blocks.attention import causal_mask
-from course_lib.blocks.cache import DecoderCache, KeyValueCache
-from course_lib.blocks.multi_head import MultiHeadAttention
+from course_lib.blocks.cache import CachedAttention, DecoderCache, KeyValueCache
 
 
 def filled(b: int = 3, n: int = 4, max_length: int = 6) -> tuple[KeyValueCache, torch.Tensor]:
@@ -63,7 +62,7 @@ def test_cached_self_attention_in_chunks_equals_the_whole(
 ) -> None:
     torch.manual_seed(len(sizes))
     n = sum(sizes)
-    attention = MultiHeadAttention(8, 2, fused=fused, bias=bias)
+    attention = CachedAttention(8, 2, fused=fused, bias=bias)
     x = torch.randn(3, n, 8)
     whole = attention(x, mask=causal_mask(n))
     cache = KeyValueCache(3, 2, n, 4)
@@ -80,7 +79,7 @@ def test_cached_cross_attention_looks_at_the_source_of_the_first_call(
     fused: bool, bias: bool
 ) -> None:
     torch.manual_seed(0)
-    attention = MultiHeadAttention(8, 2, fused=fused, bias=bias)
+    attention = CachedAttention(8, 2, fused=fused, bias=bias)
     x, memory = torch.randn(3, 4, 8), torch.randn(3, 5, 8)
     cache = KeyValueCache(3, 2, 5, 4)
     first = attention(x[:, :1], memory, cache=cache)

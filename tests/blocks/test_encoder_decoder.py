@@ -74,7 +74,9 @@ def test_the_module_gives_the_weights_over_the_source_where_they_are_asked_for(
     layer = randomised(DecoderLayer(8, 2, 12, norm_first=norm_first))
     x, memory = torch.randn(3, 4, 8), torch.randn(3, 5, 8)
     mask = padding_mask(torch.tensor([5, 2, 1]), 5)
-    y, weights = layer(x, memory, causal_mask(4), mask, return_weights=True)
+    collected: list[Tensor] = []
+    y = layer(x, memory, causal_mask(4), mask, collect=collected)
+    (weights,) = collected
     assert torch.equal(y, layer(x, memory, causal_mask(4), mask))
     assert weights.shape == (3, 2, 4, 5)
     assert weights[1, :, :, 2:].eq(0.0).all()

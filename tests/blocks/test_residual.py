@@ -168,19 +168,3 @@ def test_the_module_names_what_does_not_fit() -> None:
         Residual(4, nn.Identity())(torch.ones(2, 5))
     with pytest.raises(ValueError, match=r"^what sublayer returns must have the shape of x"):
         Residual(4, nn.Linear(4, 5))(torch.ones(2, 4))
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-def test_what_a_sublayer_returns_besides_its_correction_is_handed_on(norm_first: bool) -> None:
-    class Both(nn.Module):
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, str]:
-            return 2 * x, "weights"
-
-    class One(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return 2 * x
-
-    x = torch.randn(2, 3, 6)
-    output, more = Residual(6, Both(), norm_first=norm_first)(x)
-    assert more == "weights"
-    assert torch.equal(output, Residual(6, One(), norm_first=norm_first)(x))
