@@ -119,9 +119,11 @@ def learn_translation(
     n_train: int = 60_000,
     lr: float = 3e-3,
     n_warmup: int = 100,
+    d_model: int = 128,
+    dropout: float = 0.1,
     progress: bool = True,
 ) -> Run:
-    """Train 2 + 2 layers of width 128 to translate the toy corpus from Russian into English.
+    """Train 2 + 2 layers to translate the toy corpus from Russian into English.
 
     Parameters
     ----------
@@ -133,6 +135,9 @@ def learn_translation(
         Sentences to learn from.
     lr : float, default 3e-3
     n_warmup : int, default 100
+    d_model : int, default 128
+        A multiple of 4; the feed-forward networks are twice as wide.
+    dropout : float, default 0.1
     progress : bool, default True
 
     Returns
@@ -152,7 +157,7 @@ def learn_translation(
     )
     torch.manual_seed(seed)
     model = EncoderDecoder(
-        len(russian), len(english), 128, 4, 2, 256, dropout=0.1, norm_first=True
+        len(russian), len(english), d_model, 4, 2, 2 * d_model, dropout=dropout, norm_first=True
     )  # fmt: skip
     history = train(
         model,

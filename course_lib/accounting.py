@@ -41,6 +41,7 @@ __all__ = [
     "convolution",
     "count_flops",
     "count_saved_bytes",
+    "crossover_length",
     "decoder_layer",
     "decoding",
     "embedding",
@@ -1073,6 +1074,36 @@ def decoder_layer(
         "feed-forward": total(feed_forward(n_tgt, d, d_ff, batch)),
         **_around(n_tgt, d, batch, sublayers=3),
     }
+
+
+def crossover_length(d: int, d_ff: int) -> int:
+    """Return the length at which the two parts of an encoder layer cost the same.
+
+    Scores and weighted sums take ``4 n² d`` FLOPs, projections and the feed-forward network
+    ``8 n d² + 4 n d d_ff``: equal at n = 2 d + d_ff. Shorter texts are cheap because attention is;
+    longer ones cost what attention costs.
+
+    Parameters
+    ----------
+    d, d_ff : int
+        Width, and width inside the feed-forward network.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    Examples
+    --------
+    >>> crossover_length(d=512, d_ff=2048)
+    3072
+    """
+    _check_sizes(d=d, d_ff=d_ff)
+    return 2 * d + d_ff
 
 
 def _around(n: int, d: int, batch: int, sublayers: int) -> dict[str, Cost]:

@@ -688,6 +688,7 @@ def inputs(sizes: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
     return src, torch.full((b,), n_src), tgt_in
 
 
+@settings(max_examples=40)
 @given(transformers())
 def test_a_whole_model_costs_the_flops_and_parameters_that_pytorch_counts(
     sizes: dict[str, Any],
@@ -698,6 +699,7 @@ def test_a_whole_model_costs_the_flops_and_parameters_that_pytorch_counts(
     assert cost.flops == accounting.count_flops(model, *inputs(sizes))
 
 
+@settings(max_examples=40)
 @given(transformers())
 def test_a_training_step_costs_three_times_the_forward_pass(sizes: dict[str, Any]) -> None:
     model, batch = build(sizes), inputs(sizes)
@@ -720,6 +722,7 @@ def test_a_checkpointed_forward_pass_is_computed_once_more() -> None:
     assert accounting.training_flops(lines, True) == 4 * accounting.total(lines).flops
 
 
+@settings(max_examples=40)
 @given(transformers(), st.booleans())
 def test_layers_cost_what_pytorch_counts_with_biases_in_attention_or_without(
     sizes: dict[str, Any], bias: bool
@@ -749,6 +752,27 @@ def test_layers_cost_what_pytorch_counts_with_biases_in_attention_or_without(
         assert cost.steps == chain.longest + between
 
 
+@given(st.integers(1, 4), size, size)
+def test_scores_and_sums_cost_what_the_rest_of_a_layer_costs_at_the_crossover(
+    n_heads: int, d_head: int, d_ff: int
+) -> None:
+    d = n_heads * d_head
+
+    def parts(n: int) -> tuple[int, int]:
+        lines = accounting.multi_head_attention(n, n, d, n_heads)
+        quadratic = lines["scores"].flops + lines["heads"].flops
+        return quadratic, accounting.total(
+            accounting.encoder_layer(n, d, n_heads, d_ff)
+        ).flops - quadratic
+
+    n = accounting.crossover_length(d, d_ff)
+    assert parts(n)[0] == parts(n)[1]
+    assert parts(n + 1)[0] > parts(n + 1)[1]
+    for bad in (0, 1.0, None):
+        with pytest.raises(ValueError, match="d_ff must be a whole number of at least 1; got"):
+            accounting.crossover_length(4, bad)
+
+
 def test_the_papers_base_model_has_63_million_parameters_with_37000_shared_tokens() -> None:
     lines = accounting.encoder_decoder(50, 50, 37_000, 37_000, tie="all")
     with torch.device("meta"):
@@ -766,6 +790,7 @@ def test_projecting_onto_32000_tokens_costs_what_five_encoder_layers_cost() -> N
     assert 5 < head / layer < 5.5
 
 
+@settings(max_examples=40)
 @given(transformers(), st.booleans())
 def test_writing_a_target_costs_what_pytorch_counts_with_a_cache_and_without(
     sizes: dict[str, Any], cached: bool
@@ -815,6 +840,7 @@ def test_a_cache_has_room_for_as_many_numbers_as_are_counted(
     assert counted["self-attention"] == 2 * sizes["n_layers"] * room * sizes["d"] * sizes["batch"]
 
 
+@settings(max_examples=40)
 @given(transformers(), st.sampled_from([0.0, 0.3]), st.sampled_from(["float32", "float64"]))
 def test_autograd_keeps_the_bytes_that_are_counted(
     sizes: dict[str, Any], dropout: float, dtype: str
