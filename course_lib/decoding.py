@@ -23,6 +23,7 @@ from course_lib.validation import (
     check_number,
     check_probability,
     check_sizes,
+    trusted,
 )
 
 __all__ = ["BeamStep", "Decodable", "Hypotheses", "beam_search", "generate"]
@@ -253,7 +254,8 @@ def generate(
             ended = ended | (token == EOS)
             if len(written) == max_length or bool(ended.all()):
                 break
-            logits, state = _step(model, token[:, None], state)
+            with trusted():  # as the first step, which was checked
+                logits, state = _step(model, token[:, None], state)
     ids = torch.stack(written, dim=1)  # (b, n)
     return (ids, scores) if return_scores else ids
 
@@ -371,7 +373,8 @@ def beam_search(
             rows = (parents.gather(1, kept) + first_rows).flatten()  # (b k,)
             if not torch.equal(rows, torch.arange(b * k, device=device)):
                 state = model.reorder(state, rows)
-            logits, state = _step(model, live_ids[:, :, -1].reshape(-1, 1), state)
+            with trusted():  # as the first step, which was checked
+                logits, state = _step(model, live_ids[:, :, -1].reshape(-1, 1), state)
 
     done_ids = done_ids.masked_fill(done_lengths[:, :, None] == 0, PAD)
     return Hypotheses(done_ids[:, :, : int(done_lengths.max())], done_lengths, done_scores)

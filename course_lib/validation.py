@@ -8,13 +8,48 @@ Everything here works on arrays and tensors alike and imports neither numpy nor 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from functools import lru_cache, wraps
 from numbers import Integral, Real
 from operator import index
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 _INFINITY = float("inf")
+_Check = TypeVar("_Check", bound=Callable[..., None])
+_trusting = False
+
+
+@contextmanager
+def trusted() -> Iterator[None]:
+    """Let arrays pass unchecked meanwhile.
+
+    For loops whose every round computes with the same shapes and dtypes, once a round has been
+    checked: a small model spends a third of a step on checks. Whether there is room is asked still.
+
+    Examples
+    --------
+    >>> with trusted():
+    ...     check_float("x", "no array")
+    """
+    global _trusting
+    before, _trusting = _trusting, True
+    try:
+        yield
+    finally:
+        _trusting = before
+
+
+def _skippable(check: _Check) -> _Check:
+    """Let a check of arrays do nothing where they are trusted."""
+
+    @wraps(check)
+    def checked(*args: Any, **kwargs: Any) -> None:
+        if not _trusting:
+            check(*args, **kwargs)
+
+    return cast("_Check", checked)
 
 
 def dtype_name(x: Any) -> str:
@@ -26,7 +61,16 @@ def dtype_name(x: Any) -> str:
     >>> dtype_name(np.zeros(2, dtype=np.float32))
     'float32'
     """
-    return str(x.dtype).rsplit(".", 1)[-1]
+    try:
+        return _last_name(x.dtype)
+    except TypeError:  # a dtype that can't be a key, such as a list
+        return str(x.dtype).rsplit(".", 1)[-1]
+
+
+@lru_cache(maxsize=256)
+def _last_name(dtype: Any) -> str:
+    """Return a dtype's name without its library. Kept, for checks are made at every step."""
+    return str(dtype).rsplit(".", 1)[-1]
 
 
 def describe(x: Any) -> str:
@@ -45,6 +89,7 @@ def describe(x: Any) -> str:
     return type(x).__name__
 
 
+@_skippable
 def check_float(name: str, x: Any, axes: str = "") -> None:
     """Raise unless `x` is an array or tensor of real floats with at least one axis."""
     wanted = f"an array of real floating-point numbers{f' of shape {axes}' if axes else ''}"
@@ -57,6 +102,7 @@ def check_float(name: str, x: Any, axes: str = "") -> None:
         raise ValueError(f"{name} must have at least one axis; got {describe(x)}")
 
 
+@_skippable
 def check_axis(name: str, x: Any, axis: int) -> None:
     """Raise unless `axis` is an axis of `x` that holds at least one element."""
     n_axes = len(x.shape)
@@ -69,6 +115,7 @@ def check_axis(name: str, x: Any, axis: int) -> None:
         raise ValueError(f"{name} must not be empty along axis {axis}; got shape {tuple(x.shape)}")
 
 
+@_skippable
 def check_shape(name: str, x: Any, owner: str, shape: tuple[int, ...]) -> None:
     """Raise unless `x` has the shape of `owner`, which is `shape`."""
     if tuple(x.shape) != tuple(shape):
@@ -77,6 +124,7 @@ def check_shape(name: str, x: Any, owner: str, shape: tuple[int, ...]) -> None:
         )
 
 
+@_skippable
 def check_same_dtype(**arrays: Any) -> None:
     """Raise unless all arrays have the dtype of the first."""
     (first, x), *rest = arrays.items()
@@ -93,6 +141,7 @@ def check_positive_int(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
 
 
+@_skippable
 def check_mask(mask: Any, scores_shape: tuple[int, ...]) -> None:
     """Raise unless `mask` is boolean and broadcasts to the shape of the scores."""
     if (
@@ -107,6 +156,7 @@ def check_mask(mask: Any, scores_shape: tuple[int, ...]) -> None:
     check_library("mask", mask)
 
 
+@_skippable
 def check_attention_inputs(q: Any, k: Any, v: Any, mask: Any = None) -> None:
     """Raise unless queries, keys, values and mask fit together.
 
@@ -163,6 +213,7 @@ def check_at_least(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
 
 
+@_skippable
 def check_whole(name: str, x: Any, axes: str = "") -> None:
     """Raise unless `x` is an array or tensor of whole numbers; one without axes will do."""
     if not (hasattr(x, "dtype") and hasattr(x, "shape")) or "int" not in dtype_name(x):
@@ -173,6 +224,7 @@ def check_whole(name: str, x: Any, axes: str = "") -> None:
     check_library(name, x)
 
 
+@_skippable
 def check_ids(name: str, ids: Any, size: int) -> None:
     """Raise unless every id is one of 0, 1, …, size − 1. Looks at values."""
     ids = _roomy(ids)
@@ -297,6 +349,7 @@ def check_draw(logits: Any, uniforms: Any, temperature: Any) -> None:
         )
 
 
+@_skippable
 def check_sequence(name: str, x: Any, axes: str) -> None:
     """Raise unless `x` is an array of floats with two axes or more, none of them empty."""
     check_float(name, x, axes)
@@ -306,6 +359,7 @@ def check_sequence(name: str, x: Any, axes: str) -> None:
         raise ValueError(f"{name} must not be empty: {axes}; got shape {tuple(x.shape)}")
 
 
+@_skippable
 def check_leading(name: str, x: Any, owner: str, leading: tuple[int, ...], kept: int) -> None:
     """Raise unless the axes of `x` before its last `kept` are `leading`, those of `owner`."""
     got = tuple(x.shape[: len(x.shape) - kept])
@@ -315,6 +369,7 @@ def check_leading(name: str, x: Any, owner: str, leading: tuple[int, ...], kept:
         )
 
 
+@_skippable
 def check_weight(name: str, w: Any, axes: str, shape: tuple[int, ...]) -> None:
     """Raise unless `w` is an array of floats of the shape that `axes` names."""
     check_float(name, w, axes)
@@ -462,10 +517,15 @@ _LIBRARIES = {
 def check_library(name: str, x: Any) -> None:
     """Raise where numpy's half of the course gets a tensor, or PyTorch's half an array."""
     library = _asking()
-    libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
-    if library is not None and library not in libraries:
+    if library is not None and library not in _packages(x.__class__):
         wanted = {"numpy": "an array of numpy", "torch": "a tensor of PyTorch"}[library]
         raise ValueError(f"{name} must be {wanted}; got a {type(x).__module__}.{type(x).__name__}")
+
+
+@lru_cache(maxsize=256)
+def _packages(kind: type) -> frozenset[str]:
+    """Return the packages that a type and what it is made from come from."""
+    return frozenset(base.__module__.partition(".")[0] for base in kind.__mro__)
 
 
 def _asking() -> str | None:
@@ -475,7 +535,8 @@ def _asking() -> str | None:
     that is called from elsewhere takes both, and gets None.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__") == __name__:
+    here = globals()
+    while frame is not None and frame.f_globals is here:
         frame = frame.f_back
     caller = "" if frame is None else str(frame.f_globals.get("__name__"))
     return _LIBRARIES.get(caller.rpartition(".")[0])
@@ -654,6 +715,7 @@ def check_seed(name: str, seed: Any) -> int | list[int]:
     return kept if several else kept[0]
 
 
+@_skippable
 def check_lengths(lengths: Any, n: int) -> None:
     """Raise unless every length is a whole number from 0 to `n`. Looks at values.
 
@@ -673,6 +735,7 @@ def check_lengths(lengths: Any, n: int) -> None:
         raise ValueError(f"lengths must be from 0 to n = {n}; got {int(lengths[wrong][0])}")
 
 
+@_skippable
 def check_masks(masks: Sequence[Any]) -> None:
     """Raise unless all masks that aren't None are boolean and broadcast with one another."""
     shape: tuple[int, ...] = ()
@@ -711,6 +774,7 @@ def check_divides(name: str, part: Any, owner: str, whole: int) -> None:
         raise ValueError(f"{name} must divide {owner}, {whole}; got {part}")
 
 
+@_skippable
 def check_projection(
     x_name: str, x: Any, w_name: str, w: Any, b_name: str, b: Any, axes: str = "(..., d_in)"
 ) -> None:
@@ -760,6 +824,7 @@ def check_fused(w_q: Any, w_k: Any, w_v: Any) -> None:
     check_same_dtype(w_q=w_q, w_k=w_k, w_v=w_v)
 
 
+@_skippable
 def check_heads(name: str, x: Any) -> None:
     """Raise unless `x` has an axis of heads, one of tokens and one of their pieces."""
     check_sequence(name, x, "(..., h, n, d/h)")
@@ -891,6 +956,7 @@ def check_rotation(x: Any, positions: Any, frequencies: Any) -> None:
     check_library("positions", positions)
 
 
+@_skippable
 def check_filled(name: str, x: Any, axes: str) -> None:
     """Raise unless `x` is an array of floats in which no axis is empty."""
     check_float(name, x, axes)
@@ -898,6 +964,7 @@ def check_filled(name: str, x: Any, axes: str) -> None:
         raise ValueError(f"{name} must not be empty: {axes}; got shape {tuple(x.shape)}")
 
 
+@_skippable
 def check_features(name: str, x: Any, d: int) -> None:
     """Raise unless `x` is an array of floats whose rows, none of them missing, have the width d."""
     check_filled(name, x, "(..., d)")
@@ -905,6 +972,7 @@ def check_features(name: str, x: Any, d: int) -> None:
         raise ValueError(f"{name} must have rows of width d = {d}; got shape {tuple(x.shape)}")
 
 
+@_skippable
 def check_feed_forward_inputs(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> None:
     """Raise unless tokens and the weights of two layers fit together.
 
@@ -950,6 +1018,7 @@ def _check_first_layer(x: Any, w_1: Any) -> tuple[int, int]:
     return d, w_1.shape[1]
 
 
+@_skippable
 def check_scale_inputs(x: Any, gamma: Any, eps: Any, axes: str = "(..., d)") -> None:
     """Raise unless what is to be normalised and its scale fit together.
 
@@ -973,6 +1042,7 @@ def check_scale_inputs(x: Any, gamma: Any, eps: Any, axes: str = "(..., d)") -> 
     check_number("eps", eps, above=0.0)
 
 
+@_skippable
 def check_norm_inputs(x: Any, gamma: Any, beta: Any, eps: Any, axes: str = "(..., d)") -> None:
     """Raise unless what is to be normalised, its scale and its shift fit together."""
     check_scale_inputs(x, gamma, eps, axes)
@@ -980,6 +1050,7 @@ def check_norm_inputs(x: Any, gamma: Any, beta: Any, eps: Any, axes: str = "(...
     check_same_dtype(x=x, beta=beta)
 
 
+@_skippable
 def check_correction(y: Any, x: Any) -> None:
     """Raise unless what a sublayer made of x can be added to it."""
     check_float("what sublayer returns", y, "(..., d)")
@@ -1009,6 +1080,7 @@ def check_table(name: str, table: Any, axes: str = "(V, d)") -> None:
         raise ValueError(f"{name} must have a shape {axes}; got {tuple(table.shape)}")
 
 
+@_skippable
 def check_lookup(ids: Any, table: Any) -> None:
     """Raise unless every id is a row of the table. Looks at values."""
     check_table("table", table)
@@ -1027,6 +1099,7 @@ def check_lookup_gradient(ids: Any, d_output: Any, n_rows: Any) -> None:
     check_ids("ids", ids, n_rows)
 
 
+@_skippable
 def check_tied(hidden: Any, table: Any) -> None:
     """Raise unless `hidden` has the width and the dtype of the table's rows."""
     check_float("hidden", hidden, "(..., d)")
@@ -1065,6 +1138,7 @@ def check_hands(d: Any, base: Any, dtype: Any) -> None:
     check_float_dtype(dtype)
 
 
+@_skippable
 def check_sinusoids(n: Any, d: Any, base: Any, offset: Any, dtype: Any = None) -> None:
     """Raise unless sinusoidal positions can be computed."""
     check_at_least("n", n, 1)
@@ -1079,6 +1153,7 @@ def check_shift(k: Any, d: Any, base: Any, dtype: Any) -> None:
     check_hands(d, base, dtype)
 
 
+@_skippable
 def check_position_rows(n: Any, table: Any, offset: Any) -> None:
     """Raise unless a table of positions has rows for n tokens from `offset` on."""
     check_at_least("n", n, 1)
@@ -1278,6 +1353,7 @@ def check_weights(weights: Any, needed: Iterable[str]) -> None:
             raise ValueError(f"weights must have {name!r}; got the names {names}{more}")
 
 
+@_skippable
 def check_token_ids(name: str, ids: Any, axes: str, size: int) -> None:
     """Raise unless `ids` are rows of at least one id of the vocabulary each. Looks at values.
 
@@ -1296,6 +1372,7 @@ def check_token_ids(name: str, ids: Any, axes: str, size: int) -> None:
     check_ids(name, ids, size)
 
 
+@_skippable
 def check_token_lengths(name: str, lengths: Any, owner: str, ids: Any) -> None:
     """Raise unless each of a batch's rows has a length from 1 to their width. Looks at values.
 
@@ -1318,6 +1395,7 @@ def check_token_lengths(name: str, lengths: Any, owner: str, ids: Any) -> None:
         raise ValueError(f"{wanted}; got {int(lengths[wrong][0])}")
 
 
+@_skippable
 def check_first_tokens(name: str, ids: Any, bos: int) -> None:
     """Raise unless every row begins with <bos>. Looks at values.
 

@@ -7,7 +7,7 @@ source and target throughout. The same model as functions is in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, overload
 
 import torch
@@ -27,6 +27,7 @@ from course_lib.validation import (
     check_dropout,
     check_first_tokens,
     check_flag,
+    check_ids,
     check_room,
     check_same_dtype,
     check_sequence,
@@ -54,6 +55,8 @@ class DecoderState:
         Keys and values so far; without it, everything is computed anew at each step.
     ids : int64 tensor, (b, n)
         The target so far; kept where there is no cache.
+    sources : int64 tensor, (b,)
+        Which source each row is of. Beams of one source share all that is known of it.
     """
 
     memory: Tensor
@@ -61,6 +64,7 @@ class DecoderState:
     padding: Tensor | None
     cache: DecoderCache | None
     ids: Tensor
+    sources: Tensor
 
 
 class EncoderDecoder(nn.Module):
@@ -260,7 +264,8 @@ class EncoderDecoder(nn.Module):
             cache.check_batch(len(tgt_in))
             caches = list(zip(cache.self_attention, cache.cross_attention, strict=True))
         self_mask = self._self_mask(n, past, padding, tgt_in.device)
-        cross_mask = padding_mask(src_lengths, n_src)  # (b, 1, 1, n_src)
+        padded = bool((src_lengths < n_src).any())
+        cross_mask = padding_mask(src_lengths, n_src) if padded else None  # (b, 1, 1, n_src)
         offset = past if padding is None else past - padding
         x = self.dropout(self.tgt_positions(self.tgt_embedding(tgt_in), offset))  # (b, n, d)
         weights: list[Tensor] | None = [] if return_weights else None
@@ -391,7 +396,8 @@ class EncoderDecoder(nn.Module):
         room = n + max_length - 1  # the last token written is never fed
         check_room("prompt and what is written", room, self.max_length)
         cache = self.new_cache(b, src.shape[1], room) if use_cache else None
-        return prompt, DecoderState(memory, src_lengths, padding, cache, prompt[:, :0])
+        sources = torch.arange(b, device=src.device)
+        return prompt, DecoderState(memory, src_lengths, padding, cache, prompt[:, :0], sources)
 
     def step(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Feed the next tokens, one or many, and return the logits behind each.
@@ -425,8 +431,7 @@ class EncoderDecoder(nn.Module):
         seen = torch.cat((state.ids, ids), dim=1)
         padding = state.padding
         logits = self.decode(seen, state.memory, state.src_lengths, padding=padding)
-        state = DecoderState(state.memory, state.src_lengths, padding, None, seen)
-        return logits[:, -ids.shape[1] :], state
+        return logits[:, -ids.shape[1] :], replace(state, ids=seen)
 
     def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """Return the state whose row i is row ``rows[i]`` of this one.
@@ -447,11 +452,21 @@ class EncoderDecoder(nn.Module):
         ValueError
             If `rows` aren't rows of the state.
         """
+        check_ids("rows", rows, len(state.sources))
+        sources, ids = state.sources[rows], state.ids[rows]
+        same = torch.equal(sources, state.sources)
         if state.cache is not None:
-            state.cache.reorder(rows)
-        padding = None if state.padding is None else state.padding[rows]
-        memory, lengths = state.memory[rows], state.src_lengths[rows]
-        return DecoderState(memory, lengths, padding, state.cache, state.ids[rows])
+            state.cache.reorder(rows, same_sources=same)
+        if same:
+            return replace(state, ids=ids)
+        return DecoderState(
+            memory=state.memory[rows],
+            src_lengths=state.src_lengths[rows],
+            padding=None if state.padding is None else state.padding[rows],
+            cache=state.cache,
+            ids=ids,
+            sources=sources,
+        )
 
     def _logits(self, x: Tensor) -> Tensor:
         return self.tgt_embedding.logits(x) if self.predict is None else self.predict(x)
