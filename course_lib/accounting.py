@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -1425,6 +1426,7 @@ def activation_memory(
     *,
     norm_first: bool = False,
     dropout: bool = True,
+    padded: bool = True,
     dtype: str = "float32",
 ) -> dict[str, int]:
     """Return how many bytes autograd keeps of a forward pass of an encoder-decoder, by kind.
@@ -1445,6 +1447,8 @@ def activation_memory(
         Whether encoder and decoder end in a norm of their own.
     dropout : bool, default True
         Whether anything is dropped: what was is kept as a table of factors.
+    padded : bool, default True
+        Whether a source is shorter than the others: cross-attention needs a mask only then.
     dtype : str, default "float32"
 
     Returns
@@ -1475,6 +1479,7 @@ def activation_memory(
     check_divides("n_heads", n_heads, "d", d)
     check_flag("norm_first", norm_first)
     check_flag("dropout", dropout)
+    check_flag("padded", padded)
     size = memory(1, dtype)
     source, target = batch * n_src, batch * n_tgt  # tokens
 
@@ -1497,7 +1502,7 @@ def activation_memory(
         "feed-forward": n_layers * (source + target) * (d + d_ff) * size,
         "norms": norms * (2 * d + 1) * size,
         "dropout": dropped * d * size if dropout else 0,
-        "masks": n_layers * (2 * source + causal),
+        "masks": n_layers * ((2 if padded else 1) * source + causal),
         "ids": 8 * (source + target),
         "vocabulary": target * d * size,
     }
@@ -1584,6 +1589,9 @@ def memory(numbers: int, dtype: str = "float32") -> int:
 def count_flops(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     """Call a function and return the FLOPs of its matrix products, as PyTorch counts them.
 
+    Attention in one kernel, whose products PyTorch's counter doesn't see on a CPU, is computed in
+    steps meanwhile.
+
     Parameters
     ----------
     function : callable
@@ -1609,9 +1617,18 @@ def count_flops(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     check_callable("function", function)
     from torch.utils.flop_counter import FlopCounterMode
 
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False) as counter, _attention_in_steps():
         function(*args, **kwargs)
     return int(counter.get_total_flops())
+
+
+def _attention_in_steps() -> AbstractContextManager[None]:
+    """Keep PyTorch from computing attention in one kernel, where it can be told to (from 2.3)."""
+    try:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+    except ImportError:
+        return nullcontext()
+    return sdpa_kernel(SDPBackend.MATH)
 
 
 def count_saved_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:

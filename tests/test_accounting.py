@@ -104,6 +104,13 @@ def test_the_tables_of_twelve_layers_at_length_4096_take_six_gibibytes() -> None
     assert accounting.memory(lines["softmax"].activations) == 6 * 2**30
 
 
+def test_attention_in_one_kernel_is_counted_as_in_steps() -> None:
+    q = k = v = torch.zeros(2, 3, 5, 4)
+    lines = accounting.scaled_dot_product_attention(5, 5, 4, 4, batch=6)
+    counted = accounting.count_flops(F.scaled_dot_product_attention, q, k, v)
+    assert counted == accounting.total(lines).flops
+
+
 def test_counting_passes_on_keyword_arguments() -> None:
     x, w = torch.zeros(2, 3), torch.zeros(4, 3)
     assert accounting.count_flops(F.linear, x, weight=w) == 2 * 2 * 3 * 4
@@ -841,15 +848,22 @@ def test_a_cache_has_room_for_as_many_numbers_as_are_counted(
 
 
 @settings(max_examples=40)
-@given(transformers(), st.sampled_from([0.0, 0.3]), st.sampled_from(["float32", "float64"]))
+@given(transformers(), st.sampled_from([0.0, 0.3]), st.sampled_from(["float32", "float64"]),
+       st.booleans())  # fmt: skip
 def test_autograd_keeps_the_bytes_that_are_counted(
-    sizes: dict[str, Any], dropout: float, dtype: str
+    sizes: dict[str, Any], dropout: float, dtype: str, padded: bool
 ) -> None:
     model = build(sizes, dropout).to(getattr(torch, dtype))
-    counted = accounting.count_saved_bytes(model, *inputs(sizes))
+    src, src_lengths, tgt_in = inputs(sizes)
+    padded = padded and sizes["n_src"] > 1
+    if padded:
+        src_lengths[-1] -= 1
+    counted = accounting.count_saved_bytes(model, src, src_lengths, tgt_in)
     left_out = ("src_vocab_size", "tie", "max_length")
     arguments = {name: size for name, size in sizes.items() if name not in left_out}
-    kept = accounting.activation_memory(**arguments, dropout=dropout > 0, dtype=dtype)
+    kept = accounting.activation_memory(
+        **arguments, dropout=dropout > 0, padded=padded, dtype=dtype
+    )
     assert sum(kept.values()) == counted
 
 
@@ -915,6 +929,7 @@ def test_six_flops_a_parameter_and_token_are_what_a_wide_model_with_short_texts_
         (lambda a: a.training_time(1, 1, 1.5), "utilisation must be at most 1; got 1.5"),
         (lambda a: a.activation_memory(2, 2, 0), "tgt_vocab_size must be a whole number of at le"),
         (lambda a: a.activation_memory(2, 2, 5, dropout=0.1), "dropout must be True or False"),
+        (lambda a: a.activation_memory(2, 2, 5, padded=3), "padded must be True or False; got 3"),
         (lambda a: a.activation_memory(2, 2, 5, dtype="int4"), "dtype must be one of"),
         (lambda a: a.training_memory(1, -1), "activations must be a whole number of at least 0"),
         (lambda a: a.training_memory(1, 1, states=0.5), "states must be a whole number of at leas"),
