@@ -715,6 +715,28 @@ def test_a_training_step_costs_three_times_the_forward_pass(sizes: dict[str, Any
     assert accounting.training_flops(lines) == counted == 3 * accounting.total(lines).flops
 
 
+@settings(max_examples=25)
+@given(transformers())
+def test_each_block_is_charged_for_the_side_that_it_works_on(sizes: dict[str, Any]) -> None:
+    model, lines = build(sizes), accounting.encoder_decoder(**sizes)
+    b, d = sizes["batch"], sizes["d"]
+    sides = {"source": "n_src", "target": "n_tgt"}
+    for side, n in sides.items():  # the product with √d, and the sum with positions
+        table = 0 if sizes["max_length"] else 3 * sizes[n] * d // 2
+        assert lines[f"{side} embedding"].elementwise_flops == 2 * b * sizes[n] * d + table
+    if sizes["norm_first"]:
+        for name, norm, n in (
+            ("encoder norm", model.encoder_norm, "n_src"),
+            ("decoder norm", model.decoder_norm, "n_tgt"),
+        ):
+            work = count_numbers(norm, torch.zeros(b, sizes[n], d))
+            assert lines[name].elementwise_flops == work
+    n_src, n_tgt, h = sizes["n_src"], sizes["n_tgt"], sizes["n_heads"]
+    cross = accounting.decoder_layer(n_tgt, n_src, d, h, 3, b)["cross-attention"]
+    # Queries, their heads, these side by side, and the output; keys and values; three tables.
+    assert cross.activations == b * (4 * n_tgt * d + 2 * n_src * d + 3 * h * n_tgt * n_src)
+
+
 def test_a_checkpointed_forward_pass_is_computed_once_more() -> None:
     network, x = feed_forward.FeedForward(4, 8), torch.zeros(3, 4, requires_grad=True)
     lines = accounting.feed_forward(3, 4, 8)
