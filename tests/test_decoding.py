@@ -24,6 +24,7 @@ from course_lib.blocks.positions import SinusoidalPositions
 from course_lib.data.vocabulary import BOS, EOS, PAD
 from course_lib.decoding import BeamStep, beam_search, generate
 from course_lib.models.encoder_decoder import EncoderDecoder
+from course_lib.validation import check_float
 from tests.models.peers import peers, their_mask
 
 V = 7
@@ -455,6 +456,51 @@ def test_a_decoder_without_an_encoder_fits_the_same_interface(
                 m, torch.tensor([prompt]), torch.tensor([len(prompt)]), max_length=6, **options
             )[0].tolist()
             assert cached[i, : len(one)].tolist() == one
+
+
+def test_checks_are_left_out_of_later_steps_alone() -> None:
+    m, (src, lengths) = peers(vocab_size=V, spread=1.5)[0], sources(0)  # never ends
+    seen = []
+
+    def note(*_: Any) -> None:
+        try:
+            check_float("x", "no array")
+        except ValueError:
+            seen.append("checked")
+        else:
+            seen.append("trusted")
+
+    hook = m.decoder[0].register_forward_hook(note)
+    for options in ({}, {"method": "beam"}):
+        seen.clear()
+        generate(m, src, lengths, max_length=3, **options)
+        assert seen == ["checked", "trusted", "trusted"]
+        with pytest.raises(ValueError, match=r"^x must be"):
+            check_float("x", "no array")
+    hook.remove()
+
+    def fail(*_: Any) -> None:
+        if seen:
+            raise RuntimeError("on the way")
+        seen.append("once")
+
+    seen.clear()
+    m.decoder[0].register_forward_hook(fail)
+    with pytest.raises(RuntimeError, match=r"^on the way"):
+        generate(m, src, lengths, max_length=3)
+    with pytest.raises(ValueError, match=r"^x must be"):
+        check_float("x", "no array")
+
+
+def test_a_cache_that_is_full_is_refused_in_later_steps_too() -> None:
+    class Longer(EncoderDecoder):
+        def start(self, *args: Any, **options: Any) -> Any:
+            return super().start(*args, **{**options, "max_length": 2})
+
+    m = Longer(V, V, 8, 2, 1, 8, max_length=40).eval()
+    m.predict.bias.data[EOS] = -1e9  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match=r"^keys must fit into the cache's max_length = 2"):
+        generate(m, *sources(0), max_length=9)
 
 
 def faulty_calls() -> list[tuple[Callable[[], Any], str]]:

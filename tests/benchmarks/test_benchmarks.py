@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import attention, recurrent
+from benchmarks import attention, decoding, recurrent
 from benchmarks.timing import compare
 
 
@@ -30,6 +30,18 @@ def test_the_benchmark_of_recurrence_times_all_four_at_each_length(
         assert len(result) == 4
         assert min(result.values()) > 0
     assert capsys.readouterr().out.count("torch.nn.GRU") == 2
+
+
+def test_the_benchmark_of_decoding_times_both_ways_and_the_peer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    results = decoding.main(
+        lengths=(2, 4), d_model=16, n_layers=1, vocab_size=99, peer_length=3, seconds=0.0
+    )
+    assert list(results) == ["T = 2", "T = 4", "exponents", "beam 1", "beam 4"]
+    assert list(results["exponents"]) == ["with a cache, 2 to 4", "without, 2 to 4"]
+    assert all(min(results[name].values()) > 0 for name in results if name != "exponents")
+    assert capsys.readouterr().out.count("transformers, generate") == 2
 
 
 def test_rivals_are_called_in_turns() -> None:

@@ -89,6 +89,31 @@ def test_cached_cross_attention_looks_at_the_source_of_the_first_call(
     torch.testing.assert_close(together, attention(x, memory), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_weights_are_given_where_they_are_asked_for(masked: bool, cached: bool) -> None:
+    torch.manual_seed(0)
+    attention = CachedAttention(8, 2)
+    x, memory = torch.randn(3, 4, 8), torch.randn(3, 5, 8)
+    mask = torch.rand(3, 1, 4, 5) < 0.7 if masked else None
+    output, weights = super(CachedAttention, attention).forward(x, memory, mask, True)
+    collected: list[torch.Tensor] = []
+    cache = KeyValueCache(3, 2, 5, 4) if cached else None
+    ours, same = attention(x, memory, mask, True, cache, collected)
+    torch.testing.assert_close(ours, output)
+    torch.testing.assert_close(same, weights)
+    torch.testing.assert_close(collected[0], weights)
+    torch.testing.assert_close(attention(x, memory, mask, cache=cache), output)
+
+
+def test_a_query_that_may_look_at_no_key_gets_no_more_than_the_bias() -> None:
+    attention = CachedAttention(8, 2)
+    attention.w_o.bias.data.fill_(3.0)
+    cache = KeyValueCache(1, 2, 5, 4)
+    mask = torch.zeros(1, 2, dtype=torch.bool)
+    assert attention(torch.randn(1, 2, 8), mask=mask, cache=cache).eq(3.0).all()
+
+
 def test_no_gradient_is_kept_in_a_cache() -> None:
     cache, _ = filled(n=1)
     keys = torch.randn(3, 2, 1, 5, requires_grad=True)
@@ -102,6 +127,12 @@ def test_the_caches_of_a_decoder_are_reordered_together() -> None:
     keys = torch.randn(3, 2, 4, 5)
     for part in (*cache.self_attention, *cache.cross_attention):
         part.append(keys, keys)
+    cache.reorder(torch.tensor([1, 0, 2]), same_sources=True)
+    assert torch.equal(cache.self_attention[1].read()[0], keys[[1, 0, 2]])
+    assert torch.equal(cache.cross_attention[1].read()[0], keys)
+    cache.reorder(torch.tensor([1, 0, 2]))
+    cache.cross_attention[0].reorder(torch.tensor([1, 0, 2]))
+    cache.cross_attention[1].reorder(torch.tensor([1, 0, 2]))
     cache.reorder(torch.tensor([2, 2]))
     assert len(cache) == 4
     assert cache.batch_size == 2
@@ -124,6 +155,13 @@ FAULTS: list[tuple[Callable, str]] = [
     (lambda: filled()[0].reorder(torch.tensor([3])), "rows must be from 0 to 2; got 3"),
     (lambda: filled()[0].reorder(torch.tensor([[1]])), "rows must have a shape (b,), b ≥ 1"),
     (lambda: filled()[0].reorder(torch.ones(2)), "rows must be an array of whole numbers"),
+    (lambda: CachedAttention(8, 2)(torch.ones(2, 1, 8), cache=KeyValueCache(3, 2, 4, 4)),
+     "keys must have a shape (3, 2, n, 4) for this cache, which is one of batch size 3; "
+     "got (2, 2, 1, 4)"),
+    (lambda: CachedAttention(10, 2)(torch.ones(2, 1, 10), torch.ones(2, 4, 10), cache=filled()[0]),
+     "cache must be of batch size 2, that of what is decoded; got one of 3"),
+    (lambda: CachedAttention(8, 2)(torch.ones(2, 1, 6), cache=KeyValueCache(2, 2, 4, 4)),
+     "x_q must have rows of width d = 8; got shape (2, 1, 6)"),
     (lambda: KeyValueCache(0, 1, 1, 1), "batch_size must be a whole number of at least 1; got 0"),
     (lambda: KeyValueCache(1, 1, 1, 1, dtype=torch.int64), "dtype must be one of"),
     (lambda: DecoderCache(0, 1, 1, 1, 1), "n_layers must be a whole number of at least 1; got 0"),

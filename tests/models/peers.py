@@ -47,14 +47,14 @@ def peers(
     norm_first: bool = False,
     seed: int = 0,
     spread: float = 1.0,
-    ending: float = 0.0,
+    ending: float | None = 0.0,
 ) -> tuple[EncoderDecoder, nn.Module]:
     """Return our model and theirs with the same random weights, in evaluation mode.
 
     Marian has the norm after each sublayer and Pegasus before; both tie all three tables. Marian's
     fixed positions have all sines first, Pegasus' too: ours take their place. `spread` multiplies
     all weights, so that the likeliest token is not always the same one; `ending` is about how much
-    is added to the logit of <eos>.
+    is added to the logit of <eos>, which is 0 where it is None: in a large vocabulary never chosen.
     """
     torch.manual_seed(seed)
     kind, configuration = (
@@ -81,7 +81,10 @@ def peers(
             parameter.copy_(spread * torch.randn_like(parameter) / d_model**0.5)
             parameter.add_(float(name.endswith("gamma")))
         last = ours.decoder_norm if norm_first else ours.decoder[-1].feed_forward.norm
-        ours.tgt_embedding.table[EOS] += ending * last.beta / last.beta.square().sum()
+        if ending is None:
+            ours.tgt_embedding.table[EOS] = 0.0
+        else:
+            ours.tgt_embedding.table[EOS] += ending * last.beta / last.beta.square().sum()
         state = ours.state_dict()
         for name, tensor in theirs.model.state_dict().items():
             if "embed_positions" in name:

@@ -355,6 +355,25 @@ def test_a_reordered_state_goes_on_as_the_rows_it_was_made_of(
         torch.testing.assert_close(logits[i], expected, atol=1e-4, rtol=1e-4)
 
 
+def test_what_is_kept_of_the_sources_stays_where_it_is_while_rows_keep_theirs() -> None:
+    m = model()
+    ids, state = m.start(*batch()[:2], max_length=4)
+    _, state = m.step(ids, state)
+    state = m.reorder(state, torch.arange(4).repeat_interleave(2))
+    _, state = m.step(torch.arange(8)[:, None] + 3, state)
+    assert state.cache is not None
+    places = [cache.keys.data_ptr() for cache in state.cache.cross_attention]
+    within = torch.tensor([1, 0, 2, 2, 5, 4, 7, 7])
+    state = m.reorder(state, within)
+    assert [cache.keys.data_ptr() for cache in state.cache.cross_attention] == places
+    logits, _ = m.step(torch.full((8, 1), 5), state)
+    src, lengths, _ = batch()
+    for i, row in enumerate(within.tolist()):
+        target = torch.tensor([[1, row + 3, 5]])
+        one = m(src[i // 2, None], lengths[i // 2, None], target)[0, -1:]
+        torch.testing.assert_close(logits[i], one, atol=1e-4, rtol=1e-4)
+
+
 def test_two_prompts_share_no_state() -> None:
     m = model()
     first, again = [], []
