@@ -115,11 +115,11 @@ def learn_reversal(
 def learn_translation(
     seed: int = 0,
     *,
-    steps: int = 1200,
+    steps: int = 2400,
     n_train: int = 60_000,
     lr: float = 3e-3,
     n_warmup: int = 100,
-    d_model: int = 128,
+    d_model: int = 96,
     dropout: float = 0.1,
     progress: bool = True,
 ) -> Run:
@@ -129,13 +129,13 @@ def learn_translation(
     ----------
     seed : int, default 0
         Of weights, batches and dropout; the corpus is always the same.
-    steps : int, default 1200
+    steps : int, default 2400
         Of 64 sentences each, of about equal lengths.
     n_train : int, default 60,000
         Sentences to learn from.
     lr : float, default 3e-3
     n_warmup : int, default 100
-    d_model : int, default 128
+    d_model : int, default 96
         A multiple of 4; the feed-forward networks are twice as wide.
     dropout : float, default 0.1
     progress : bool, default True
