@@ -40,6 +40,10 @@ def test_filters_equal_their_numpy_twins(
     assert ours.dtype == before.dtype
 
 
+def test_tokens_that_reach_p_exactly_are_enough() -> None:
+    assert torch_half.top_p(torch.zeros(4), 0.5).tolist() == [0.0, 0.0, -torch.inf, -torch.inf]
+
+
 @given(st.lists(st.integers(1, 3), max_size=2), st.floats(-1.0, 2.0),
        st.sampled_from(sorted(FLOATS)), st.integers(0, 2**32 - 1))  # fmt: skip
 def test_the_length_penalty_equals_its_numpy_twin(

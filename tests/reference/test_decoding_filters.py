@@ -48,6 +48,10 @@ def test_of_equally_likely_tokens_top_p_keeps_the_first() -> None:
     assert kept(top_p(np.zeros(8), 0.3)) == [[0, 1, 2]]
 
 
+def test_tokens_that_reach_p_exactly_are_enough() -> None:
+    assert kept(top_p(np.zeros(4), 0.5)) == [[0, 1]]
+
+
 @pytest.mark.parametrize(
     ("p", "expected"),
     [(1.0, [[1], [2]]), (0.61, [[1, 2], [2]]), (0.49, [[1, 2, 3], [2, 3]]),
