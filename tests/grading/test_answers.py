@@ -311,7 +311,7 @@ def test_whole_numbers_bools_and_text_are_compared_for_what_they_are(toy: Toy) -
         (lambda x: x + 1, lambda x: (x + 1) * 1.0, "has dtype float64; expected whole numbers"),
         (lambda x: x > 2, lambda x: (x > 2) * 1, "has dtype int64; expected True and False"),
         (lambda x: "ab", lambda x: "ba", "yours 'ba' right 'ab'"),
-        (lambda x: {"a": 1}, lambda x: {"a": 2}, "yours {'a': 2} right {'a': 1}"),
+        (lambda x: {"a": 1}, lambda x: {"a": 2}, "result['a'] yours 2 right 1"),
         (lambda x: "ab", lambda x: AlwaysEqual(), "returns an `AlwaysEqual` object."),
         (lambda x: [1, "a"], lambda x: [1, AlwaysEqual()], "returns an `AlwaysEqual` object."),
         (lambda x: 1, lambda x: True, "has dtype bool"),
