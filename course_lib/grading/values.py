@@ -374,7 +374,7 @@ def _tensor(name: str, value: Any) -> Part:
     return Part(name, array, dtype)
 
 
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 def _name_odd(value: Any) -> Unreadable:
