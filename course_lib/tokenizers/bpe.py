@@ -101,9 +101,8 @@ def merge_pair(symbols: Sequence[Symbol], pair: Pair[Symbol]) -> tuple[Symbol, .
         raise ValueError(f"pair must be a tuple of two symbols; got {pair!r}")
     kind = type(_symbols("pair", pair)[0])
     if cut and not isinstance(cut[0], kind):
-        raise ValueError(
-            f"pair must hold {type(cut[0]).__name__}, as symbols does; got {kind.__name__}"
-        )
+        wanted, got = type(cut[0]).__name__, kind.__name__
+        raise ValueError(f"pair must hold {wanted}, as symbols does; got {got}")
     return _merge(cut, pair)
 
 
@@ -115,7 +114,7 @@ def train_naive(
     min_count: int = 1,
     progress: bool = False,
 ) -> list[tuple[Any, Any]]:
-    """Learn merges as the definition says: count all pairs, merge the most frequent, repeat.
+    """Learn merges naively: count all pairs, merge the most frequent, repeat.
 
     Each merge reads all the words again, so the time grows with their number times `n_merges`.
     `train` returns the same list sooner.
@@ -162,7 +161,8 @@ def train_naive(
             counts = _count(cut)
             if not counts:
                 break
-            if ties == "first":  # `max` keeps the first of equals, and counts are in their order
+            # `max` keeps the first of equals, and counts are in their order
+            if ties == "first":
                 pair = max(counts, key=lambda pair: counts[pair])
             else:
                 pair = max(counts, key=lambda pair: (counts[pair], pair))
@@ -242,7 +242,10 @@ def train(
     return merges
 
 
-def apply_merges(symbols: Sequence[Symbol], merges: Sequence[Pair[Symbol]]) -> tuple[Symbol, ...]:
+def apply_merges(
+    symbols: Sequence[Symbol],
+    merges: Sequence[Pair[Symbol]],
+) -> tuple[Symbol, ...]:
     """Cut a word as the merges say: the one that was learned first comes first.
 
     Of the pairs that stand side by side, the one of the lowest rank is merged wherever it occurs,

@@ -280,7 +280,8 @@ def _best_cut(
     text: str, log_probs: Mapping[str, float], longest: int, unknown: float | None
 ) -> tuple[list[str], float]:
     """Do what `viterbi` says, without looking through all pieces first."""
-    best = [0.0] + [-inf] * len(text)  # best[i]: the score of the best way to reach place i
+    # The score of the best way to reach each place, and where its last piece begins.
+    best = [0.0] + [-inf] * len(text)
     came_from = [0] * (len(text) + 1)
     for end in range(1, len(text) + 1):
         for start in range(max(0, end - longest), end):
@@ -291,9 +292,8 @@ def _best_cut(
                 best[end], came_from[end] = best[start] + score, start
     if best[-1] == -inf:
         reached = max(i for i, score in enumerate(best) if score > -inf)
-        raise ValueError(
-            f"text must be spelled by the pieces; they reach place {reached} of {text!r} at most"
-        )
+        far = f"they reach place {reached} of {text!r} at most"
+        raise ValueError(f"text must be spelled by the pieces; {far}")
     pieces: list[str] = []
     end = len(text)
     while end > 0:
