@@ -211,6 +211,17 @@ _RAISED_PLAIN = {
     "": "What does that line work on at that moment? Print it just before.",
 }
 
+# What Python says, and what helps.
+_TYPE_ERRORS = {
+    "unhashable type": "What can change can't be a key. Which kind of sequence can't change?",
+    "'tuple' object does not support item": "A tuple can't be changed. Which new one should be "
+    "built in its place?",
+    "'str' object does not support item": "A string can't be changed. Which new one should be "
+    "built in its place?",
+    "expected str instance, bytes found": "Text and bytes can't be joined. Which of the two is "
+    "there, and when should it become the other?",
+}
+
 
 def _say(
     outcome: Outcome, function: Callable[..., Any], exercise: Exercise, prepared: Prepared
@@ -226,10 +237,10 @@ def _say(
         message = f": {message}" if message else ""
         arrays = any(isinstance(x, np.ndarray) for x in prepared.inputs.values())
         steps = _RAISED if arrays else _RAISED_PLAIN
-        return (
-            f"Your function raised {mistake.type}{message}.{place}",
-            steps.get(mistake.type, steps[""]),
-        )
+        step = steps.get(mistake.type, steps[""])
+        if mistake.type == "TypeError":
+            step = next((s for text, s in _TYPE_ERRORS.items() if text in message), step)
+        return f"Your function raised {mistake.type}{message}.{place}", step
     if kind == "stub":
         if writes_stub(function):
             return "Your function raises NotImplementedError.", "Take that line out."

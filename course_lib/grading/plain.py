@@ -54,8 +54,8 @@ def kind_of(value: Any, *, within: bool = False) -> str:
         return "pairs" if len(value) == 2 else "lists"
     if not value:
         return "an empty list"
-    kinds = {kind_of(item, within=True) for item in value}
-    return f"a list of {kinds.pop() if len(kinds) == 1 else 'unlike things'}"
+    kinds = sorted({kind_of(item, within=True) for item in value})
+    return f"a list of {' and '.join(kinds)}"
 
 
 def compare_kinds(yours: Any, right: Any, subject: str) -> tuple[str, str]:
@@ -82,6 +82,8 @@ _STEPS = {
 
 
 def _step(yours: Any, right: Any) -> str:
+    if type(yours) is type(right) is list and " and " in kind_of(yours):
+        return "Which line puts something of another kind into the list?"
     if type(yours) is list and type(right) is str:
         return "What joins the parts into one string?"
     if type(yours) is str and type(right) is list:
@@ -109,7 +111,9 @@ def side_by_side(name: str, yours: Any, right: Any) -> list[str]:
     texts = [_window(value, at, room) for value in (yours, right)]
     lines = [f"{name}   yours  {texts[0]}", f"{' ' * len(name)}   right  {texts[1]}"]
     if at is not None and max(len(yours), len(right)) > 1:
-        there = [_shown(value[at]) if at < len(value) else "" for value in (yours, right)]
+        there = [
+            _shown(value[at], within=True) if at < len(value) else "" for value in (yours, right)
+        ]
         place = f"{name}[{at}]" if type(right) is list else f"character {at} of {name}"
         if not there[0]:
             lines.append(_cut(f"first difference at {place}: yours ends, right {there[1]}"))
@@ -140,7 +144,7 @@ def _window(value: Any, at: int | None, room: int) -> str:
     if type(value) is str:
         text = ("…" if start else "") + repr(value[start : start + room])
         return text if len(text) <= room else text[: room - 1] + "…"
-    text = ", ".join(map(_shown, value[start : start + room]))
+    text = ", ".join(_shown(x, within=True) for x in value[start : start + room])
     text = f"[… {text}]" if start else f"[{text}]"
     return text if len(text) <= room else text[: room - 1] + "…"
 
@@ -167,16 +171,14 @@ def _keys(n: int) -> str:
     return f"{n} key{'s' * (n != 1)}"
 
 
-def _shown(value: Any) -> str:
-    """Write a value as Python does; pairs in lists as the tuples that they mostly are."""
-    if type(value) is list:
-        pairs = [type(item) is list and len(item) == 2 for item in value]
-        items = [
-            f"({_shown(item[0])}, {_shown(item[1])})" if pair else _shown(item)
-            for item, pair in zip(value, pairs, strict=True)
-        ]
-        return f"[{', '.join(items)}]"
-    return repr(value)
+def _shown(value: Any, within: bool = False) -> str:
+    """Write a value as Python does; pairs `within` lists as the tuples that they mostly are."""
+    if type(value) is set and value:  # in the same order every time
+        return f"{{{', '.join(sorted(map(_shown, value)))}}}"
+    if type(value) is not list:
+        return repr(value)
+    items = ", ".join(_shown(item, within=True) for item in value)
+    return f"({items})" if within and len(value) == 2 else f"[{items}]"
 
 
 def _cut(line: str) -> str:

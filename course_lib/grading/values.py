@@ -294,7 +294,9 @@ def _read_plain(value: Any, like: Part, *, alone: bool) -> Any:
         kind, what, step = problem.kind, problem.what, problem.step
         if kind == "generator":
             what = what.replace("no numbers yet", "nothing yet").replace("its numbers", "its items")
-            step = "Collect what it gives, as in list(…), and return that."
+            containers: dict[type, str] = {dict: "dict(…)", str: '"".join(…)'}
+            how = containers.get(type(like.plain), "list(…)")
+            step = f"Collect what it gives, as in {how}, and return that."
         elif kind == "type":
             kind = "object"
             step = "Compare your `return` with the docstring's Returns."

@@ -561,6 +561,21 @@ def _merge_pairs_only(symbols: Symbols, pair: Pair) -> list[str]:
     return [new for two in pairwise(symbols) if two == pair]
 
 
+def _merge_spaced_and_split(symbols: Symbols, pair: Pair) -> list[str]:
+    new = "".join(pair)
+    return "".join(symbols).replace(new, f" {new} ").split()
+
+
+def _merge_shrinking(symbols: Symbols, pair: Pair) -> list[str]:
+    """Take places out of a list whose length the loop has asked for before."""
+    merged = list(symbols)
+    for i in range(len(merged) - 1):
+        if (merged[i], merged[i + 1]) == pair:
+            merged[i] += merged[i + 1]
+            del merged[i + 1]
+    return merged
+
+
 _MERGE_WRONG = [
     Misconception(
         name="the second half stays",
@@ -588,6 +603,20 @@ _MERGE_WRONG = [
         hint='You join the symbols with spaces and replace text. But "hu g" is also found in '
         '"hu gs", whose symbols are others. → Which comparison sees where a symbol begins and '
         "ends?",
+    ),
+    Misconception(
+        name="spaces put around it in the joined text",
+        wrong=_merge_spaced_and_split,
+        hint="You join the symbols to one text, set the new symbol apart in it and split there, so "
+        "that all others run together: g g u n becomes ggun. → How would the borders between the "
+        "other symbols survive?",
+    ),
+    Misconception(
+        name="the list shrinks under the loop",
+        wrong=_merge_shrinking,
+        hint="Your list gets shorter with every merge, but `range` was told its length before "
+        "the first one: near the end there's nothing left at that index. → Which kind of loop "
+        "asks for the length anew at every step?",
     ),
     Misconception(
         name="found in the joined text",
@@ -729,6 +758,9 @@ _MERGE_PAIR = Exercise(
     points=2,
     minutes=10,
     difficulty=1,
+    time_limit=5.0,
+    if_too_slow="A `while` loop over places ends only if every round moves on. → By how many "
+    "places does yours move on after a merge, and by how many otherwise?",
 )
 
 
@@ -870,6 +902,11 @@ def _counted_once(words: dict[str, int], n_merges: int) -> list[Pair]:
     return sorted(counts, key=lambda pair: -counts[pair])[:n_merges]
 
 
+def _of_running_text(words: dict[str, int], n_merges: int) -> list[Pair]:
+    text = " ".join(words)
+    return [pair for pair, _ in Counter(pairwise(text)).most_common(n_merges)]
+
+
 def _with_characters(merges: list[Pair], cut: list[tuple[Symbols, int]]) -> list[str]:
     return sorted({symbol for symbols, _ in cut for symbol in symbols})
 
@@ -962,6 +999,19 @@ _TRAIN_WRONG = [
         hint="You count once and take the most frequent pairs of that one count. But a merge "
         "makes new pairs, such as h ug, and takes from others. → What has to be done again "
         "before each merge?",
+    ),
+    Misconception(
+        name="the most frequent pairs of a text, spaces and all",
+        wrong=_of_running_text,
+        hint="You count the pairs of one text once, spaces among them, and take the most frequent. "
+        "That leaves out how often a word occurs, and that every merge changes the counts. → What "
+        "are the words after the first merge, and which pairs do they hold then?",
+    ),
+    Misconception(
+        name="the greatest pair in the place of the most frequent",
+        wrong=_trained(pick=max),
+        hint="You take the pair that comes last in the alphabet: `max` of a dictionary compares "
+        "its keys. → How can `max` be told to compare the counts?",
     ),
     Misconception(
         name="the words are never merged",
@@ -1160,6 +1210,9 @@ _TRAIN = Exercise(
     points=4,
     minutes=25,
     difficulty=2,
+    time_limit=5.0,
+    if_too_slow="The checks need few rounds, so one of your loops doesn't notice that its work is "
+    "done. → What should happen in a round in which no word has a pair left?",
 )
 
 
@@ -1224,7 +1277,7 @@ _SEGMENT_CASES = [
         name="an early pair that comes late",
         inputs={
             "word": "abcd",
-            "merges": [("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("a", "bc")],
+            "merges": [("b", "c"), ("a", "b"), ("abc", "d"), ("a", "bc")],
         },
         shows="until no pair of the list is left",
     ),
@@ -1359,10 +1412,17 @@ def _learned_last(pairs: list[Pair], ranks: dict[Pair, int]) -> Pair:
 _SEGMENT_WRONG = [
     Misconception(
         name="from left to right",
-        wrong=_by_rank(choose=lambda pairs, ranks: pairs[0]),
+        wrong=_by_rank(choose=lambda pairs, ranks: pairs[0], merge=_merge_first),
         hint="You merge the leftmost pair that was learned, whenever it was. The text was "
         "compressed in the order of the list, and a new word has to be cut likewise. → Which of "
         "the pairs in the word was learned first?",
+    ),
+    Misconception(
+        name="the leftmost pair, wherever it stands",
+        wrong=_by_rank(choose=lambda pairs, ranks: pairs[0]),
+        hint="You take the leftmost pair that was learned and merge it in the whole word. Which "
+        "one comes next is decided by the place, not by the list's order. → Which of the pairs in "
+        "the word was learned first?",
     ),
     Misconception(
         name="one walk from left to right",
@@ -1471,9 +1531,9 @@ _SEGMENT_WRONG = [
     Misconception(
         name="a rank for what was never learned",
         wrong=_unknown_first,
-        hint="You merge pairs that aren't in the list: `get(pair, 0)` gives them the best rank of "
-        "all. → Which rank should a pair have that was never learned, so that it's never the "
-        "smallest?",
+        hint="You also merge pairs that aren't in the list, until one piece is left: a pair that "
+        "was never learned has no rank, and any number in its place lets it win in the end. → "
+        "What should end the loop, though there's more than one symbol left?",
     ),
     Misconception(
         name="what was never learned looked up",
@@ -1542,6 +1602,9 @@ _SEGMENT = Exercise(
     points=4,
     minutes=20,
     difficulty=2,
+    time_limit=5.0,
+    if_too_slow="A loop that repeats until something is done has to notice when nothing is left "
+    "to do. → What does yours do in a round in which no pair of the word is in the list?",
 )
 
 
@@ -2030,7 +2093,18 @@ def _either_form(word: str, vocab: list[str]) -> list[str]:
     return pieces
 
 
+def _all_that_occur(word: str, vocab: list[str]) -> list[str]:
+    return [p for p in sorted(vocab, key=len, reverse=True) if p.removeprefix("##") in word]
+
+
 _MATCH_WRONG = [
+    Misconception(
+        name="all pieces that occur",
+        wrong=_all_that_occur,
+        hint="You return every piece that occurs anywhere in the word, the longest first. "
+        "Together the pieces have to spell the word, from its start to its end. → Where does the "
+        "second piece begin?",
+    ),
     Misconception(
         name="the shortest piece",
         wrong=_matched(ends=lambda word, start, vocab, prefix: range(start + 1, len(word) + 1)),
@@ -2127,8 +2201,9 @@ _MATCH_WRONG = [
     Misconception(
         name="never to the end of the word",
         wrong=_matched(ends=_one_too_short),
-        hint="Your search never tries a piece that reaches to the end of the word. → Which slice "
-        "holds all characters from `start` on?",
+        hint="With you every word is unknown at its end: either the last character is never tried, "
+        "or something is left over when all is matched, such as a ## with nothing behind it. → "
+        "Which text is looked up for the last piece, and what is left after it?",
     ),
     Misconception(
         name="an empty word is unknown",
@@ -2214,6 +2289,9 @@ _LONGEST_MATCH = Exercise(
     points=3,
     minutes=15,
     difficulty=1,
+    time_limit=5.0,
+    if_too_slow="Your search for a piece doesn't end where nothing matches. → What should happen "
+    "when even a single character is no piece?",
 )
 
 
@@ -2434,6 +2512,43 @@ def _by_mean(text: str, log_probs: dict[str, float]) -> Any:
     return pieces, score
 
 
+def _filled(start: float, first: float, missing: float | None = None) -> Callable[..., Any]:
+    """Fill the table with a number of its own, or give a score to what is no piece."""
+
+    def cut(text: str, log_probs: dict[str, float]) -> Any:
+        best = [first] + [start] * len(text)
+        came_from = [0] * (len(text) + 1)
+        for end in range(1, len(text) + 1):
+            for begin in range(end):
+                own = log_probs.get(text[begin:end], missing)
+                if own is not None and best[begin] + own > best[end]:
+                    best[end], came_from[end] = best[begin] + own, begin
+        pieces = []
+        end = len(text)
+        while end > 0:
+            pieces.append(text[came_from[end] : end])
+            end = came_from[end]
+        return pieces[::-1], best[-1]
+
+    return cut
+
+
+def _every_stretch(text: str, log_probs: dict[str, float]) -> Any:
+    best = [0.0] + [-inf] * len(text)
+    came_from = [0] * (len(text) + 1)
+    for end in range(1, len(text) + 1):
+        for start in range(end):
+            if best[start] + log_probs[text[start:end]] > best[end]:
+                best[end] = best[start] + log_probs[text[start:end]]
+                came_from[end] = start
+    pieces = []
+    end = len(text)
+    while end > 0:
+        pieces.append(text[came_from[end] : end])
+        end = came_from[end]
+    return pieces[::-1], best[-1]
+
+
 def _one_step_short(text: str, log_probs: dict[str, float]) -> Any:
     """Leave the last piece's score out."""
     pieces, score = _table()(text, log_probs)
@@ -2441,6 +2556,32 @@ def _one_step_short(text: str, log_probs: dict[str, float]) -> Any:
 
 
 _VITERBI_WRONG = [
+    Misconception(
+        name="a table of zeros",
+        wrong=_filled(0.0, 0.0),
+        hint="Your table begins with 0 at every place. Log-probabilities are negative, so that no "
+        "way is ever better than that, and the text stays whole. → With what should the best "
+        "score of a place begin before any way to it is known?",
+    ),
+    Misconception(
+        name="a table of −∞, its start too",
+        wrong=_filled(-inf, -inf),
+        hint="Your table begins with −∞ at every place, the start of the text too, and −∞ plus "
+        "anything is −∞. → What is the score of the best way to cut no text at all?",
+    ),
+    Misconception(
+        name="0 for what is no piece",
+        wrong=_filled(-inf, 0.0, missing=0.0),
+        hint="A stretch of text that isn't a piece has the score 0 with you, the best there can "
+        "be: its probability would be 1. → What should happen to a stretch that isn't in "
+        "`log_probs`?",
+    ),
+    Misconception(
+        name="every stretch taken for a piece",
+        wrong=_every_stretch,
+        hint="You ask for the score of every stretch of the text, and not every one is a piece. → "
+        "What should happen to a stretch that isn't in `log_probs`?",
+    ),
     Misconception(
         name="the longest piece at each place",
         wrong=_greedy(lambda piece, log_probs: len(piece)),
@@ -2770,6 +2911,14 @@ def _one_space_before(text: str) -> list[str]:
     return [head, *(f" {word}" for word in rest)]
 
 
+def _spaces_dropped(text: str) -> list[str]:
+    return text.split(" ")
+
+
+def _characters_as_bytes(word: str) -> list[bytes]:
+    return [character.encode("utf-8") for character in word]
+
+
 def _latin_or_mark(word: str) -> list[bytes]:
     return [bytes([b]) for b in word.encode("latin-1", errors="replace")]
 
@@ -2877,6 +3026,26 @@ _IDS_WRONG = [
         wrong=_encoded(merge=_leftmost),
         hint="One fault is left: you merge the leftmost pair that is in the list. → In abc, with "
         "b c learned before a b, which pair has to be merged first?",
+    ),
+    Misconception(
+        name="only the spaces themselves are lost",
+        wrong=_encoded(split=_spaces_dropped),
+        hint="One fault is left: you split at spaces, and the spaces are gone, so that decoded "
+        "ids aren't the text. → To which part does each space belong?",
+    ),
+    Misconception(
+        name="a symbol for each character",
+        wrong=_encoded(cut=_characters_as_bytes),
+        hint="Your symbols are whole characters, of one byte or more. € has an id only if merges "
+        "have made it of its three bytes. → Of how many symbols does é consist before the first "
+        "merge?",
+    ),
+    Misconception(
+        name="a symbol for each character, spaces lost",
+        wrong=_encoded(split=_split_up, cut=_characters_as_bytes),
+        hint="Your ids lack the white space at which `split()` splits; and your symbols are whole "
+        "characters, where € has three bytes. → What does `split()` do with the white space that "
+        "it splits at?",
     ),
     Misconception(
         name="the text not split",
