@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -22,17 +23,20 @@ from course_lib.figures.style import (
     svg_text,
 )
 from course_lib.tokenizers.bpe import count_pairs, merge_pair, train
-from course_lib.validation import check_at_least
+from course_lib.tokenizers.byte_level import ByteLevelBPE
+from course_lib.validation import check_at_least, check_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "Dial",
     "encoding_steps",
     "lengths_by_vocabulary",
     "merge_steps",
     "pieces_by_language",
     "training_times",
+    "vocabulary_dial",
 ]
 
 _BLUE, _ORANGE = COLOURS["blue"], COLOURS["orange"]
@@ -57,7 +61,7 @@ def merge_steps(words: Mapping[str, int], n_merges: int) -> StepThrough:
     Parameters
     ----------
     words : mapping of str to int
-        Up to 6 words of up to 5 letters, and how often each occurs.
+        Up to 6 words of up to 5 letters, and how often each occurs, up to 999 times.
     n_merges : int
         How many merges to show at most, up to 8; fewer if pairs run out.
 
@@ -80,10 +84,11 @@ b ug 1; next h ug.
     """
     check_at_least("n_merges", n_merges, 1)
     first = count_pairs(words)
-    if not 1 <= len(words) <= _MOST_WORDS or max(map(len, words)) > _MOST_LETTERS:
+    fits = 1 <= len(words) <= _MOST_WORDS and max(map(len, words)) <= _MOST_LETTERS
+    if not fits or max(words.values()) > 999:
         raise ValueError(
-            f"words must be 1 to {_MOST_WORDS} of at most {_MOST_LETTERS} letters; "
-            f"got {list(words)}"
+            f"words must be 1 to {_MOST_WORDS} of at most {_MOST_LETTERS} letters, each at most "
+            f"999 times; got {dict(words)}"
         )
     if not 1 <= len(first) <= _MOST_PAIRS or n_merges > _MOST_MERGES:
         raise ValueError(
@@ -264,6 +269,208 @@ b ug: b ug no merge; nothing left to merge.
         captions=tuple(captions),
         legend="Merges made in this word",
     )
+
+
+# ---- A tokenizer to play with --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A text cut into tokens, with a field to write in and a slider for the vocabulary's size.
+
+    Where no script runs, the field and the slider stay hidden and the first cut stays.
+
+    Parameters
+    ----------
+    body : str
+        What is shown, as HTML.
+    alt : str
+        What it shows at the start.
+    """
+
+    body: str = field(repr=False)
+    alt: str
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_html_(self) -> str:
+        """Return the figure for a notebook or a page."""
+        return self.body
+
+
+def vocabulary_dial(
+    merges: Sequence[tuple[bytes, bytes]], sizes: Sequence[int], text: str, shown: int = 0
+) -> Dial:
+    """Cut a text into tokens with a vocabulary of any of several sizes; the reader turns the dial.
+
+    Parameters
+    ----------
+    merges : sequence of pairs of bytes
+        In the order learned, no two making the same bytes. The page carries those that the largest
+        vocabulary needs.
+    sizes : sequence of int
+        At least two, rising, from 256 on: how many tokens there are, bytes included.
+    text : str
+        1 to 300 characters.
+    shown : int, default 0
+        Which of the sizes is shown at the start.
+
+    Returns
+    -------
+    Dial
+
+    Raises
+    ------
+    ValueError
+        If sizes don't rise, or need more merges than there are, or `text` or `shown` is out of
+        range.
+
+    Examples
+    --------
+    >>> vocabulary_dial([(b"u", b"g"), (b"h", b"ug")], [256, 258], "a hug", shown=1)
+    The text "a hug" cut into tokens, with a slider for the size of the vocabulary, 256 to 258. At \
+258 it has 3 tokens: a|␣|hug.
+    """
+    check_text("text", text)
+    if not 1 <= len(text) <= _MOST_CHARACTERS:
+        raise ValueError(f"text must have 1 to {_MOST_CHARACTERS} characters; got {len(text)}")
+    rising = all(a < b for a, b in pairwise(sizes))
+    if len(sizes) < 2 or not rising or not 256 <= sizes[0] <= sizes[-1] <= 256 + len(merges):
+        raise ValueError(
+            f"sizes must be at least two, rising from 256 to {256 + len(merges)} at most; "
+            f"got {list(sizes)}"
+        )
+    if isinstance(shown, bool) or not isinstance(shown, int) or not 0 <= shown < len(sizes):
+        raise ValueError(f"shown must be the place of a size, 0 to {len(sizes) - 1}; got {shown!r}")
+    kept = merges[: sizes[-1] - 256]
+    numbers = {bytes([byte]): byte for byte in range(256)}
+    listed = []
+    for rank, (left, right) in enumerate(kept):
+        listed.append(f"{numbers[left]},{numbers[right]}")
+        numbers[left + right] = 256 + rank
+    tokenizer = ByteLevelBPE(kept[: sizes[shown] - 256])
+    cut = [_readable(tokenizer.tokens[i]) for i in tokenizer.encode(text)]
+    spans = "".join(
+        f'<span style="{_PIECE}{_TINTS[i % 2]}">{escape(piece)}</span>'
+        for i, piece in enumerate(cut)
+    )
+    label = 'style="display:block;font-size:.9rem;margin:.3rem 0"'
+    wide = "display:block;box-sizing:border-box;width:100%;margin:.2rem 0 0;font:inherit"
+    body = (
+        f'<div data-dial data-sizes="{",".join(map(str, sizes))}" '
+        f'data-merges="{";".join(listed)}" style="max-width:620px;margin:.5rem auto">'
+        f"<div hidden>"
+        f'<label {label}>Text<textarea rows="3" maxlength="{_MOST_CHARACTERS}" spellcheck="false" '
+        f'style="{wide};padding:.4rem;color:inherit;background:none;resize:vertical;'
+        f'border:1.5px solid currentColor;border-radius:6px">{escape(text)}</textarea></label>'
+        f'<label {label}>Size of the vocabulary<input type="range" min="0" '
+        f'max="{len(sizes) - 1}" step="1" value="{shown}" style="{wide};height:2rem"></label></div>'
+        f'<p aria-live="polite" style="margin:.3rem 0">{_counted(sizes[shown], len(cut))}</p>'
+        f'<div data-pieces style="line-height:1.9;overflow-wrap:anywhere">{spans}</div>'
+        f"{_DIAL_SCRIPT}</div>"
+    )
+    alt = (
+        f'The text "{text}" cut into tokens, with a slider for the size of the vocabulary, '
+        f"{sizes[0]:,d} to {sizes[-1]:,d}. At {sizes[shown]:,d} it has {len(cut)} tokens: "
+        f"{'|'.join(cut).replace(' ', '␣')}."
+    )
+    return Dial(body, alt)
+
+
+_MOST_CHARACTERS = 300
+_PIECE = "display:inline-block;white-space:pre;border-radius:4px;margin:1px;padding:0 1px;"
+_TINTS = ("background:rgba(0,114,178,.22)", "background:rgba(213,94,0,.22)")
+
+
+def _counted(size: int, n: int) -> str:
+    return f"|V| = {size:,d}: {n:,d} token{'' if n == 1 else 's'}"
+
+
+def _readable(token: bytes) -> str:
+    """Return a token's text; bytes that are no whole characters in hexadecimal digits."""
+    try:
+        return token.decode().replace("\n", "↵").replace("\t", "⇥")
+    except UnicodeDecodeError:
+        return "‹" + " ".join(f"{byte:02X}" for byte in token) + "›"
+
+
+# The encoder of the library once more: pre-tokens, bytes, and the pair of the lowest rank first.
+# A token's number is its byte, or 256 and the rank of the merge that makes it.
+_DIAL_SCRIPT = (
+    r"""<script>
+document.querySelectorAll("[data-dial]:not([data-ready])").forEach(function (root) {
+  var list = function (name, by) { return root.getAttribute(name).split(by); };
+  var sizes = list("data-sizes", ",").map(Number);
+  var bytes = [], ranks = new Map();
+  for (var i = 0; i < 256; i++) bytes.push([i]);
+  list("data-merges", ";").forEach(function (pair, rank) {
+    var parts = pair.split(",").map(Number);
+    ranks.set(parts[0] * 65536 + parts[1], rank);
+    bytes.push(bytes[parts[0]].concat(bytes[parts[1]]));
+  });
+  var pattern = /'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
+  var utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  function encode(text, limit) {
+    var all = [];
+    (text.match(pattern) || []).forEach(function (word) {
+      var ids = Array.from(new TextEncoder().encode(word));
+      for (;;) {
+        var best = limit;
+        for (var i = 0; i + 1 < ids.length; i++) {
+          var rank = ranks.get(ids[i] * 65536 + ids[i + 1]);
+          if (rank !== undefined && rank < best) best = rank;
+        }
+        if (best === limit) break;
+        var merged = [];
+        for (i = 0; i < ids.length; i++) {
+          var found = i + 1 < ids.length && ranks.get(ids[i] * 65536 + ids[i + 1]) === best;
+          merged.push(found ? 256 + best : ids[i]);
+          if (found) i++;
+        }
+        ids = merged;
+      }
+      all = all.concat(ids);
+    });
+    return all;
+  }
+  function readable(id) {
+    try {
+      return utf8.decode(new Uint8Array(bytes[id])).replace(/\n/g, "↵").replace(/\t/g, "⇥");
+    } catch (error) {
+      return "‹" + bytes[id].map(function (byte) {
+        return (byte < 16 ? "0" : "") + byte.toString(16).toUpperCase();
+      }).join(" ") + "›";
+    }
+  }
+  function commas(n) { return String(n).replace(/\B(?=(\d{3})+$)/g, ","); }
+  var field = root.querySelector("textarea"), slider = root.querySelector("input");
+  var said = root.querySelector("p"), pieces = root.querySelector("[data-pieces]");
+  function show() {
+    var size = sizes[Number(slider.value)], ids = encode(field.value, size - 256);
+    slider.setAttribute("aria-valuetext", commas(size) + " tokens");
+    said.textContent = "|V| = " + commas(size) + ": " + commas(ids.length) +
+      (ids.length === 1 ? " token" : " tokens");
+    pieces.textContent = "";
+    ids.forEach(function (id, i) {
+      var span = document.createElement("span");
+      span.style.cssText = "PIECE" + (i % 2 ? "SECOND" : "FIRST");
+      span.textContent = readable(id);
+      pieces.appendChild(span);
+    });
+  }
+  field.addEventListener("input", show);
+  slider.addEventListener("input", show);
+  // Arrow keys belong to the slider and the field, not to the notebook or the page around.
+  root.addEventListener("keydown", function (event) { event.stopPropagation(); });
+  show();
+  field.parentNode.parentNode.hidden = false;
+  root.setAttribute("data-ready", "");
+});
+</script>""".replace("PIECE", _PIECE)
+    .replace("FIRST", _TINTS[0])
+    .replace("SECOND", _TINTS[1])
+)
 
 
 # ---- Plots ---------------------------------------------------------------------------------------
