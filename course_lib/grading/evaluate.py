@@ -212,7 +212,9 @@ _RAISED_PLAIN = {
 }
 
 # What Python says, and what helps.
-_TYPE_ERRORS = {
+_MESSAGES = {
+    "changed size during iteration": "The loop's own dictionary or set changes under it. Which "
+    "new one could be filled in its place?",
     "unhashable type": "What can change can't be a key. Which kind of sequence can't change?",
     "'tuple' object does not support item": "A tuple can't be changed. Which new one should be "
     "built in its place?",
@@ -238,8 +240,7 @@ def _say(
         arrays = any(isinstance(x, np.ndarray) for x in prepared.inputs.values())
         steps = _RAISED if arrays else _RAISED_PLAIN
         step = steps.get(mistake.type, steps[""])
-        if mistake.type == "TypeError":
-            step = next((s for text, s in _TYPE_ERRORS.items() if text in message), step)
+        step = next((s for text, s in _MESSAGES.items() if text in message), step)
         return f"Your function raised {mistake.type}{message}.{place}", step
     if kind == "stub":
         if writes_stub(function):

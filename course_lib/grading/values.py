@@ -260,7 +260,24 @@ def read(value: Any, expected: list[Part]) -> list[Part]:
             f"returns {len(items)} part{'s' * (len(items) != 1)}; "
             f"expected {len(expected)}: {wanted}",
         )
-    return [_kept(_read(x, p, alone=False), p) for x, p in zip(items, expected, strict=True)]
+    try:
+        return [_kept(_read(x, p, alone=False), p) for x, p in zip(items, expected, strict=True)]
+    except Unreadable:
+        if _in_reverse(items, expected):
+            order = f"returns `{expected[1].name}` first; expected {wanted}"
+            raise Unreadable("parts", order) from None
+        raise
+
+
+def _in_reverse(items: list[Any], expected: list[Part]) -> bool:
+    """Tell whether two parts, of numbers and of something else, have changed places."""
+    if len(expected) != 2:
+        return False
+    try:
+        parts = [_read(x, p, alone=False) for x, p in zip(items[::-1], expected, strict=True)]
+    except Unreadable:
+        return False
+    return all(type(a.plain) is type(b.plain) for a, b in zip(parts, expected, strict=True))
 
 
 def _kept(part: Part, like: Part) -> Part:

@@ -101,6 +101,22 @@ def test_the_course_s_own_function_is_no_answer(
     assert "the course's own function" in told(exercise, lambda *args: function(*args))
 
 
+def test_who_patches_the_library_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bpe, "apply_merges", lambda symbols, merges: tuple(symbols))
+    monkeypatch.setattr(bpe, "_count", lambda words: {})
+    monkeypatch.setattr(unigram, "_best_cut", lambda *args: (["x"], 0.0))
+    monkeypatch.setattr(wordpiece, "longest_match", lambda *args: [])
+    for exercise, wrong in (
+        (SEGMENT, lambda word, merges: tuple(word)),
+        (COUNT, lambda words: {}),
+        (TRAIN, lambda words, n_merges: []),
+        (VITERBI, lambda text, log_probs: (["x"], 0.0)),
+        (MATCH, lambda word, vocab: []),
+    ):
+        assert not check(exercise.id, wrong).passed
+        assert check(exercise.id, exercise.alternatives[0].right).passed
+
+
 # -- the answers -----------------------------------------------------------------------------------
 
 words = st.dictionaries(

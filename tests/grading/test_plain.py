@@ -225,6 +225,8 @@ def test_only_the_part_that_is_wrong_is_shown(toy: Toy) -> None:
     _, text = asked(toy, right, (PIECES, 7.5), **fields)
     assert "score yours 7.500 right −7.500" in text and "pieces" not in text
     _, text = asked(toy, right, (-7.5, PIECES), **fields)
+    assert "returns `score` first; expected (pieces, score)." in text
+    _, text = asked(toy, right, (PIECES, PIECES), **fields)
     assert "returns a list that holds text (str) for `score`" in text
     _, text = asked(toy, right, (None, -7.5), **fields)
     assert "returns None for `pieces`" in text
@@ -257,9 +259,17 @@ def test_a_list_that_is_changed_on_the_way_is_noticed(toy: Toy) -> None:
     assert "`append`, `pop`, `del`" in text
 
 
+def growing(word: str) -> Any:
+    counts = dict.fromkeys(word, 0)
+    for letter in counts:
+        counts[letter * 2] = 1
+    return counts
+
+
 @pytest.mark.parametrize(
     ("wrong", "step"),
     [
+        (growing, "Which new one could be filled in its place?"),
         (lambda word: list(word)[9], "How long is it at that moment"),
         (lambda word: {list(word): 1}, "Which kind of sequence can't change?"),
         (lambda word: tuple(word).__setitem__, "What is the object before the dot?"),

@@ -6,6 +6,7 @@ wrong, so that its output can be recognised in a student's. The alternatives are
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -17,7 +18,6 @@ import numpy as np
 
 from course_lib.grading.exercises.inputs import as_cell
 from course_lib.grading.model import Alternative, Case, Exercise, Misconception
-from course_lib.grading.pristine import remember
 from course_lib.tokenizers import bpe
 from course_lib.tokenizers import unigram as unigram_module
 from course_lib.tokenizers import wordpiece as wordpiece_module
@@ -33,9 +33,6 @@ __all__ = [
     "train_bpe",
     "viterbi",
 ]
-
-for _module in (bpe, unigram_module, wordpiece_module):
-    remember(_module)
 
 Symbols = tuple[str, ...]
 Pair = tuple[Any, Any]
@@ -1058,6 +1055,12 @@ _TRAIN_WRONG = [
         "often does your loop run if n_merges is 1?",
     ),
     Misconception(
+        name="until no pair is left",
+        wrong=_trained(total=lambda words, n_merges: 10**6),
+        hint="You go on until no pair is left, however many merges were asked for: every word ends "
+        "as one symbol. → What should your loop count?",
+    ),
+    Misconception(
         name="n_merges as the size of the vocabulary",
         wrong=_trained(total=lambda words, n_merges: n_merges - len(set("".join(words)))),
         hint="You stop when the characters and the merges together are n_merges: that's the size "
@@ -1340,6 +1343,26 @@ def _one_pass(word: str, merges: list[Pair]) -> list[str]:
     return list(symbols)
 
 
+def _shrinking_from_the_left(word: str, merges: list[Pair]) -> list[str]:
+    pieces, again = list(word), True
+    while again:
+        again = False
+        for i in range(len(pieces) - 1):
+            if (pieces[i], pieces[i + 1]) in merges:
+                pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+                again = True
+    return pieces
+
+
+def _shrinking_by_rank(word: str, merges: list[Pair]) -> list[str]:
+    pieces = list(word)
+    for pair in merges:
+        for i in range(len(pieces) - 1):
+            if (pieces[i], pieces[i + 1]) == pair:
+                pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+    return pieces
+
+
 def _one_pass_using_up(word: str, merges: list[Pair]) -> list[str]:
     symbols: tuple[Any, ...] = tuple(word)
     while merges:
@@ -1443,6 +1466,20 @@ _SEGMENT_WRONG = [
         hint="You go through the list of merges once. That's nearly always enough, but a later "
         "merge can make a symbol that an earlier pair waits for. → What tells you that no pair of "
         "the list is left in the word?",
+    ),
+    Misconception(
+        name="the list shrinks under the loop",
+        wrong=_shrinking_by_rank,
+        hint="Your list of pieces gets shorter with every merge, but `range` was told its length "
+        "before: near the end there's nothing left at that index. → Which kind of loop asks for "
+        "the length anew at every step?",
+    ),
+    Misconception(
+        name="the list shrinks under the loop, from left to right",
+        wrong=_shrinking_from_the_left,
+        hint="Your list of pieces gets shorter under a loop that was told its length before, and "
+        "what it merges first is what stands on the left. → Which loop asks for the length anew "
+        "at every step, or which list could be filled instead?",
     ),
     Misconception(
         name="the list is used up",
@@ -1978,7 +2015,7 @@ def _matched(
     ),
     inside: str = "##",
     first: str = "",
-    fail: Callable[[list[str], str, int], list[str]] = lambda pieces, word, start: ["[UNK]"],
+    fail: Callable[[list[str], str, int], Any] = lambda pieces, word, start: ["[UNK]"],
     shown: Callable[[str], str] = lambda piece: piece,
 ) -> Callable[[str, list[str]], Any]:
     """Return the search with some steps replaced."""
@@ -2093,6 +2130,21 @@ def _either_form(word: str, vocab: list[str]) -> list[str]:
     return pieces
 
 
+def _marks_ignored(word: str, vocab: list[str]) -> list[str]:
+    pieces: list[str] = []
+    start = 0
+    while start < len(word):
+        best = ""
+        for piece in vocab:
+            if word.startswith(piece.removeprefix("##"), start) and len(piece) > len(best):
+                best = piece
+        if not best:
+            return ["[UNK]"]
+        pieces.append(best)
+        start += len(best.removeprefix("##"))
+    return pieces
+
+
 def _all_that_occur(word: str, vocab: list[str]) -> list[str]:
     return [p for p in sorted(vocab, key=len, reverse=True) if p.removeprefix("##") in word]
 
@@ -2173,6 +2225,19 @@ _MATCH_WRONG = [
         wrong=_matched(fail=lambda pieces, word, start: pieces),
         hint="Where nothing matches you return the pieces found so far, as if the word ended "
         "there. → What does the docstring say is returned where nothing matches?",
+    ),
+    Misconception(
+        name="the unknown token without a list",
+        wrong=_matched(fail=lambda pieces, word, start: "[UNK]"),
+        hint="For an unknown word you return the token itself, a string, where all other words "
+        "give a list of pieces. → What is a list that holds one string?",
+    ),
+    Misconception(
+        name="marks left out of account",
+        wrong=_marks_ignored,
+        hint="You compare without regard to ##, so that a piece from inside of words begins one, "
+        "or the other way round: ##s un. → What must a piece at place 0 not have, and all others "
+        "have?",
     ),
     Misconception(
         name="no pieces for an unknown word",
@@ -2911,6 +2976,19 @@ def _one_space_before(text: str) -> list[str]:
     return [head, *(f" {word}" for word in rest)]
 
 
+def _one_space_kept(text: str) -> list[str]:
+    return re.findall(r" ?\S+", text)
+
+
+def _white_space_before(text: str) -> list[str]:
+    return re.findall(r"\s*\S+|\s+", text)
+
+
+def _runs_kept(text: str) -> list[str]:
+    """Split as GPT-2 does, but for letters and digits: all but the last space are one part."""
+    return re.findall(r" ?\S+|\s+(?!\S)|\s+", text)
+
+
 def _spaces_dropped(text: str) -> list[str]:
     return text.split(" ")
 
@@ -2962,7 +3040,10 @@ _IDS_CASES = [
     ),
     Case(
         name="more than one space",
-        inputs={"text": " a  b\n c ", "merges": [(b" ", b"b"), (b" ", b" ")]},
+        inputs={
+            "text": " a   b\n c ",
+            "merges": [(b" ", b" "), (b"\n", b" "), (b" ", b"b")],
+        },
         shows="every one of them is in the text",
     ),
     Case(
@@ -2977,6 +3058,13 @@ _IDS_CASES = [
     ),
     Case(name="all of it, drawn", inputs=_random_bytes),
 ]
+
+
+def _numbers_as_symbols(text: str, merges: list[tuple[bytes, bytes]]) -> list[int]:
+    """Go through bytes, which gives numbers, and look these up among bytes."""
+    id_of: dict[Any, int] = {bytes([b]): b for b in range(256)}
+    return [id_of[symbol] for word in _at_spaces(text) for symbol in word.encode("utf-8")]
+
 
 _split_up: Callable[[str], list[str]] = str.split
 
@@ -3048,6 +3136,19 @@ _IDS_WRONG = [
         "it splits at?",
     ),
     Misconception(
+        name="numbers in the place of bytes",
+        wrong=_numbers_as_symbols,
+        hint="A loop over bytes gives whole numbers, but merges and `id_of` hold bytes, so that "
+        "neither knows your symbols. → What makes bytes of length 1 of a number?",
+    ),
+    Misconception(
+        name="no merges",
+        wrong=_encoded(merge=lambda symbols, merges: list(symbols)),
+        hint="Your ids are those of single bytes: the text would come back, but nothing was "
+        "merged, and it's as long as it can be. → Where do the merges come in, once the bytes are "
+        "right?",
+    ),
+    Misconception(
         name="the text not split",
         wrong=_encoded(split=lambda text: [text]),
         hint="No space is lost, but the text isn't split any more, so that a merge reaches from "
@@ -3078,6 +3179,28 @@ _IDS_WRONG = [
         wrong=_encoded(split=_space_before_all),
         hint="You put a space before the first word as well, where the text has none. → How does "
         "the first piece differ from the others?",
+    ),
+    Misconception(
+        name="a word with one space",
+        wrong=_encoded(split=_one_space_kept),
+        hint="You look for words with a space before them, and what is neither is lost: newlines, "
+        "and all but one of several spaces. → Which characters of the text are in none of your "
+        "parts?",
+    ),
+    Misconception(
+        name="a word with all white space before it",
+        wrong=_encoded(split=_white_space_before),
+        hint="Nothing is lost, but all white space before a word is in one part with it, so that "
+        "merges join spaces that belong to different ones. → Where does a part begin, by the "
+        "docstring?",
+    ),
+    Misconception(
+        name="runs of spaces",
+        wrong=_encoded(split=_runs_kept),
+        valid_variant=True,
+        hint="this exercise uses a part for every space; you keep spaces together up to the last "
+        "one, and newlines apart from words, as GPT-2's pattern does. → Where does a part begin, "
+        "by the docstring?",
     ),
     Misconception(
         name="a space is a piece of its own",
@@ -3125,8 +3248,6 @@ _IDS_WRONG = [
 
 
 def _ids_regex(text: str, merges: list[tuple[bytes, bytes]]) -> Any:
-    import re
-
     ids: list[int] = []
     for word in re.findall(r" [^ ]*|[^ ]+", text):
         symbols = [bytes((b,)) for b in word.encode()]
