@@ -119,7 +119,7 @@ b ug 1; next h ug.
         group = []
         for i, (word, symbols) in enumerate(cut.items()):
             y = top + step * i
-            group.append(svg_text(38, y + 5, f"{words[word]} ×", 14, "end"))
+            group.append(svg_text(40, y + 5, f"{words[word]} ×", 14, "end"))
             group += _boxes(symbols, 46, y, _places(symbols, winner))
         for i, (pair, count) in enumerate(counts.items()):
             level = top + pair_step * i
