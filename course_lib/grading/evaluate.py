@@ -213,6 +213,8 @@ _RAISED_PLAIN = {
 
 # What Python says, and what helps.
 _MESSAGES = {
+    "changed during iteration": "The loop's own dictionary changes under it. Which new one could "
+    "be filled in its place?",
     "changed size during iteration": "The loop's own dictionary or set changes under it. Which "
     "new one could be filled in its place?",
     "unhashable type": "What can change can't be a key. Which kind of sequence can't change?",

@@ -222,6 +222,15 @@ def _count_emptying(words: dict[Symbols, int]) -> dict[Pair, int]:
     return counts
 
 
+def _count_by_text(words: dict[Symbols, int]) -> dict[Pair, int]:
+    counts: dict[Pair, int] = {}
+    for symbols, n in words.items():
+        text = "".join(symbols)
+        for a, b in pairwise(symbols):
+            counts[a, b] = counts.get((a, b), 0) + n * text.count(a + b)
+    return counts
+
+
 _COUNT_WRONG = [
     Misconception(
         name="every word counts once",
@@ -262,6 +271,13 @@ _COUNT_WRONG = [
         wrong=_counted(lambda symbols: dict.fromkeys(pairwise(symbols))),
         hint="A pair that stands twice in a word counts once with you; banana holds a n two "
         "times. → Does a set of pairs know how often each was there?",
+    ),
+    Misconception(
+        name="every occurrence brings all of them",
+        wrong=_count_by_text,
+        hint="At each place you ask how often the pair occurs in the whole word, so that a pair "
+        "which stands there twice brings four. → By how much should a single place raise the "
+        "count?",
     ),
     Misconception(
         name="overlapping pairs once",
@@ -452,7 +468,7 @@ _MERGE_CASES = [
     ),
     Case(
         name="longer symbols around it",
-        inputs={"symbols": ("hu", "g", "u", "gs", "h", "ug", "hu", "gs"), "pair": ("hu", "g")},
+        inputs={"symbols": ("hu", "gs", "u", "hu", "g", "h", "ug"), "pair": ("hu", "g")},
         shows="whole symbols are compared, not what they spell",
     ),
     Case(
@@ -573,6 +589,35 @@ def _merge_shrinking(symbols: Symbols, pair: Pair) -> list[str]:
     return merged
 
 
+def _merge_neighbours(symbols: Symbols, pair: Pair) -> list[str]:
+    """Go through pairs, of which there is one fewer than symbols."""
+    return [a + b if (a, b) == pair else a for a, b in pairwise(symbols)]
+
+
+def _merge_looking_back(symbols: Symbols, pair: Pair) -> list[str]:
+    """Compare with the symbol before, though it may be used up."""
+    merged: list[str] = []
+    before = ""
+    for symbol in symbols:
+        if (before, symbol) == pair:
+            merged[-1] = pair[0] + pair[1]
+        else:
+            merged.append(symbol)
+        before = symbol
+    return merged
+
+
+def _merge_by_index(symbols: Symbols, pair: Pair) -> list[str]:
+    """Look for the pair's first symbol with `index`, and stop where it stands alone."""
+    merged = list(symbols)
+    while pair[0] in merged:
+        i = merged.index(pair[0])
+        if merged[i + 1 : i + 2] != [pair[1]]:
+            break
+        merged[i : i + 2] = [pair[0] + pair[1]]
+    return merged
+
+
 _MERGE_WRONG = [
     Misconception(
         name="the second half stays",
@@ -653,6 +698,27 @@ _MERGE_WRONG = [
         hint="You ask for the symbol after the last one: that happens where a word ends with the "
         "pair's first symbol. → What does a slice of two symbols give at the end of a tuple, in "
         "place of an error?",
+    ),
+    Misconception(
+        name="a symbol for each pair of neighbours",
+        wrong=_merge_neighbours,
+        hint="You go through pairs of neighbours and keep one symbol for each. There is one pair "
+        "fewer than symbols, and the second half of a merged pair begins the next one. → Which "
+        "symbols of the word does your result hold twice, and which not at all?",
+    ),
+    Misconception(
+        name="looking back at what is used up",
+        wrong=_merge_looking_back,
+        hint="You compare each symbol with the one before it in the word. In a a a the second a "
+        "is used up by the first merge, and can't be half of another. → What stands last in your "
+        "*result* when the next symbol comes?",
+    ),
+    Misconception(
+        name="looked for with index",
+        wrong=_merge_by_index,
+        hint="You look for the pair's first symbol, and end where it isn't followed by the second. "
+        "Behind that place there may be more. → Where should the search go on after a symbol that "
+        "stands alone?",
     ),
     Misconception(
         name="in either order",
@@ -1851,6 +1917,19 @@ _DECODE_WRONG = [
         "of bytes reads them as text?",
     ),
     Misconception(
+        name="how Python writes each token",
+        wrong=_each(str),
+        hint="`str` of bytes gives what Python would print, with a b and quotes, and that for "
+        "each token. → Which method of bytes reads them as text?",
+    ),
+    Misconception(
+        name="surrogates for faults",
+        wrong=_joined(_with("surrogateescape")),
+        hint="Bytes that aren't text become surrogates with you: a way to smuggle bytes through "
+        "text, which can't be printed or saved. → Which value of `errors` puts a replacement "
+        "character there?",
+    ),
+    Misconception(
         name="bytes returned",
         wrong=_joined(lambda data: data),
         hint="You return bytes, where text is asked for: the last step is missing. → Which method "
@@ -2598,6 +2677,10 @@ def _filled(start: float, first: float, missing: float | None = None) -> Callabl
     return cut
 
 
+def _no_single(text: str, log_probs: dict[str, float]) -> Any:
+    return _filled(-inf, 0.0)(text, {p: score for p, score in log_probs.items() if len(p) > 1})
+
+
 def _every_stretch(text: str, log_probs: dict[str, float]) -> Any:
     best = [0.0] + [-inf] * len(text)
     came_from = [0] * (len(text) + 1)
@@ -2629,10 +2712,11 @@ _VITERBI_WRONG = [
         "score of a place begin before any way to it is known?",
     ),
     Misconception(
-        name="a table of −∞, its start too",
+        name="a table of −∞, from the start to the end",
         wrong=_filled(-inf, -inf),
-        hint="Your table begins with −∞ at every place, the start of the text too, and −∞ plus "
-        "anything is −∞. → What is the score of the best way to cut no text at all?",
+        hint="No way reaches the end of the text with you: it's still at the −∞ with which it "
+        "began. Either the start has no score to add to, or your loop ends before the last place. "
+        "→ What are the first and the last entry of your table when the loop is done?",
     ),
     Misconception(
         name="0 for what is no piece",
@@ -2710,6 +2794,12 @@ _VITERBI_WRONG = [
         hint="You choose by the mean score of a piece, so that ways with more pieces cost nothing. "
         "The probability of a cut is the product over all its pieces. → Is anything divided by "
         "the number of pieces?",
+    ),
+    Misconception(
+        name="no piece of one character",
+        wrong=_no_single,
+        hint="You never try a piece of a single character: your last start is too early by one. "
+        "→ Where does a piece of one character begin that ends at place `end`?",
     ),
     Misconception(
         name="no piece longer than two",
