@@ -2950,7 +2950,7 @@ _VITERBI = Exercise(
 
 
 def encode_ids(text: str, merges: list[tuple[bytes, bytes]]) -> list[int]:
-    """Return the ids of a text: byte-level BPE, and a piece begins at every space.
+    """Return the ids of a text: byte-level BPE, and a pre-token begins at every space.
 
     Parameters
     ----------
@@ -3126,7 +3126,7 @@ _IDS_CASES = [
     Case(
         name="two words",
         inputs={"text": "bug bug", "merges": [(b"b", b"u"), (b"bu", b"g"), (b"bug", b" ")]},
-        shows="a space begins a piece, and no merge reaches across",
+        shows="a space begins a pre-token, and no merge reaches across",
     ),
     Case(
         name="more than one space",
@@ -3209,7 +3209,7 @@ _IDS_WRONG = [
         name="only the spaces themselves are lost",
         wrong=_encoded(split=_spaces_dropped),
         hint="One fault is left: you split at spaces, and the spaces are gone, so that decoded "
-        "ids aren't the text. → To which part does each space belong?",
+        "ids aren't the text. → To which pre-token does each space belong?",
     ),
     Misconception(
         name="a symbol for each character",
@@ -3242,7 +3242,7 @@ _IDS_WRONG = [
         name="the text not split",
         wrong=_encoded(split=lambda text: [text]),
         hint="No space is lost, but the text isn't split any more, so that a merge reaches from "
-        "one word into the next: bug and the space behind it. → Where does each piece begin?",
+        "one word into the next: bug and the space behind it. → Where does each pre-token begin?",
     ),
     Misconception(
         name="the text not split, the order still wrong",
@@ -3268,41 +3268,41 @@ _IDS_WRONG = [
         name="a space before the first word",
         wrong=_encoded(split=_space_before_all),
         hint="You put a space before the first word as well, where the text has none. → How does "
-        "the first piece differ from the others?",
+        "the first pre-token differ from the others?",
     ),
     Misconception(
         name="a word with one space",
         wrong=_encoded(split=_one_space_kept),
         hint="You look for words with a space before them, and what is neither is lost: newlines, "
         "and all but one of several spaces. → Which characters of the text are in none of your "
-        "parts?",
+        "pre-tokens?",
     ),
     Misconception(
         name="a word with all white space before it",
         wrong=_encoded(split=_white_space_before),
-        hint="Nothing is lost, but all white space before a word is in one part with it, so that "
-        "merges join spaces that belong to different ones. → Where does a part begin, by the "
+        hint="Nothing is lost, but all white space before a word is in one pre-token with it, so "
+        "that merges join spaces of different ones. → Where does a pre-token begin, by the "
         "docstring?",
     ),
     Misconception(
         name="runs of spaces",
         wrong=_encoded(split=_runs_kept),
         valid_variant=True,
-        hint="this exercise uses a part for every space; you keep spaces together up to the last "
-        "one, and newlines apart from words, as GPT-2's pattern does. → Where does a part begin, "
-        "by the docstring?",
+        hint="this exercise uses a pre-token for every space; you keep spaces together up to the "
+        "last one, and newlines apart from words, as GPT-2's pattern does. → Where does a "
+        "pre-token begin, by the docstring?",
     ),
     Misconception(
-        name="a space is a piece of its own",
+        name="a space is a pre-token of its own",
         wrong=_encoded(split=_apart),
-        hint="No space is lost, but each is a piece by itself, so that no merge joins it to its "
-        "word. → Which piece does a space belong to, by the docstring?",
+        hint="No space is lost, but each is a pre-token by itself, so that no merge joins it to "
+        "its word. → Which pre-token does a space belong to, by the docstring?",
     ),
     Misconception(
-        name="a space ends a piece",
+        name="a space ends a pre-token",
         wrong=_encoded(split=_after_spaces),
-        hint="No space is lost, but you let it end a piece, where it should begin the next. → Of "
-        "which pieces does 'bug bug' consist?",
+        hint="No space is lost, but you let it end a pre-token, where it should begin the next. → "
+        "Of which pre-tokens does 'bug bug' consist?",
     ),
     Misconception(
         name="Latin-1 and a question mark",
@@ -3428,12 +3428,12 @@ _BUG_ENCODER = Exercise(
     hints=[
         "Ids must give back the text. Decode what the program returns for two words, for two "
         "spaces, for é: what is missing, what is another?",
-        "Three questions, one for each line that makes pieces: where do spaces go in `split()`; "
+        "Three questions, one for each line that makes symbols: where do spaces go in `split()`; "
         "what is `ord` of é, and what are its bytes; which of two pairs that are in the list is "
         "merged?",
-        'Split so that every space begins a piece. Take bytes from `encode("utf-8")`. And of all '
-        "pairs in the piece that are in the list, merge the one that stands first there, until "
-        "none is left: your `segment` does that, on bytes too.",
+        'Split so that every space begins a pre-token. Take its bytes from `encode("utf-8")`. Of '
+        "all its pairs that are in the list, merge the one that stands first there, until none is "
+        "left: your `segment` does that, on bytes too.",
     ],
     points=4,
     minutes=20,
