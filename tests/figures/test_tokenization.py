@@ -228,6 +228,7 @@ def test_the_dial_starts_with_the_cut_of_the_size_that_is_shown(shown: int, size
     tokens = [tokenizer.tokens[i].decode() for i in tokenizer.encode(text)]
     html = figure._repr_html_()
     assert cut_of(html) == tokens
+    assert ">&lt;</span>" in html or "> &lt;</span>" in html
     assert f"|V| = {size}: {len(tokens)} tokens" in html
     assert f"At {size} it has {len(tokens)} tokens" in figure.alt
     assert f'value="{shown}"' in html and "<div hidden>" in html
@@ -257,6 +258,7 @@ def test_bars_are_the_pieces_from_the_fewest_and_the_first_language_stands_out()
     colours = {language: bar.get_facecolor() for language, bar in bars}
     assert [language for language, c in colours.items() if c != colours["Thai"]] == ["English"]
     assert [t.get_text().split() for t in axes.texts][:2] == [["13"], ["20", "×", "1.5"]]
+    assert "English 13, Turkish 20 (1.5 times English)" in plot.alt
 
 
 def test_the_lines_are_the_data() -> None:
