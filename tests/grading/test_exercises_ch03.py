@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.grading import check
+from course_lib.grading.diagnose import find_misconception
+from course_lib.grading.evaluate import evaluate, prepare
 from course_lib.grading.exercises import ch03_bpe_tokenization as ch03
 from course_lib.grading.model import OPEN_SEED, Exercise
 from course_lib.tokenizers import bpe, unigram, wordpiece
@@ -224,6 +226,15 @@ def test_a_loop_without_an_end_is_told_what_it_does_not_notice() -> None:
     finally:
         object.__setattr__(SEGMENT, "time_limit", 5.0)
     assert "in a round in which no pair of the word is in the list?" in text
+
+
+@pytest.mark.parametrize("seed", range(3, 7))
+@pytest.mark.parametrize("exercise", ch03.EXERCISES, ids=lambda e: e.id)
+def test_other_draws_tell_the_same_misconceptions_apart(exercise: Exercise, seed: int) -> None:
+    prepared = prepare(exercise, seed)
+    for mistake in exercise.misconceptions:
+        results = evaluate(exercise, mistake.wrong, prepared, "numpy")
+        assert find_misconception(exercise, results, prepared) is mistake
 
 
 # -- first attempts --------------------------------------------------------------------------------

@@ -882,7 +882,7 @@ _TRAIN_CASES = [
     ),
     Case(
         name="more merges than pairs",
-        inputs={"words": {"aba": 2, "c": 4}, "n_merges": 9},
+        inputs={"words": {"ca": 9, "bc": 8, "ab": 5, "cabc": 1, "c": 4}, "n_merges": 9},
         shows="training ends early",
     ),
     Case(name="sixteen drawn words, 14 merges", inputs=_random_words),
@@ -1329,7 +1329,7 @@ _SEGMENT_CASES = [
     ),
     Case(
         name="a space, a hyphen, unknown letters",
-        inputs={"word": " gnu-hugs", "merges": [*MERGES, (" ", "g")]},
+        inputs={"word": " gnu-hugs", "merges": [*MERGES, (" ", "g"), ("g", "n")]},
         shows="all are symbols like any other",
     ),
     Case(
