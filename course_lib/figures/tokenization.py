@@ -388,7 +388,12 @@ def _counted(size: int, n: int) -> str:
 
 
 def _readable(token: bytes) -> str:
-    """Return a token's text; bytes that are no whole characters in hexadecimal digits."""
+    """Return a token's text; bytes that are no whole characters in hexadecimal digits.
+
+    A token that is only spaces would be an empty box: it's shown as ␣.
+    """
+    if not token.strip(b" "):
+        return "␣" * len(token)
     try:
         return token.decode().replace("\n", "↵").replace("\t", "⇥")
     except UnicodeDecodeError:
@@ -436,7 +441,9 @@ document.querySelectorAll("[data-dial]:not([data-ready])").forEach(function (roo
   }
   function readable(id) {
     try {
-      return utf8.decode(new Uint8Array(bytes[id])).replace(/\n/g, "↵").replace(/\t/g, "⇥");
+      var text = utf8.decode(new Uint8Array(bytes[id]));
+      if (/^ +$/.test(text)) return "␣".repeat(text.length);
+      return text.replace(/\n/g, "↵").replace(/\t/g, "⇥");
     } catch (error) {
       return "‹" + bytes[id].map(function (byte) {
         return (byte < 16 ? "0" : "") + byte.toString(16).toUpperCase();
@@ -525,7 +532,7 @@ English).
         axes.set_xlim(0, 1.24 * most)
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(f"pieces of the same sentence (× {first})")
+        axes.set_xlabel(f"pieces, and how many times {first}")
     told = [
         f"{language} {pieces[language]}"
         + ("" if language == first else f" ({pieces[language] / pieces[first]:.1f} times {first})")

@@ -227,7 +227,7 @@ def test_the_dial_starts_with_the_cut_of_the_size_that_is_shown(shown: int, size
     tokenizer = ByteLevelBPE(RANKED[: size - 256])
     tokens = [tokenizer.tokens[i].decode() for i in tokenizer.encode(text)]
     html = figure._repr_html_()
-    assert cut_of(html) == tokens
+    assert cut_of(html) == ["␣" if token == " " else token for token in tokens]
     assert ">&lt;</span>" in html or "> &lt;</span>" in html
     assert f"|V| = {size}: {len(tokens)} tokens" in html
     assert f"At {size} it has {len(tokens)} tokens" in figure.alt
@@ -237,6 +237,12 @@ def test_the_dial_starts_with_the_cut_of_the_size_that_is_shown(shown: int, size
 def test_bytes_that_are_no_character_are_written_in_hexadecimal_digits() -> None:
     figure = figures.vocabulary_dial(RANKED, [256, 257], "猫\n")
     assert cut_of(figure._repr_html_()) == ["‹E7›", "‹8C›", "‹AB›", "↵"]
+
+
+def test_a_token_that_is_only_spaces_is_no_empty_box() -> None:
+    figure = figures.vocabulary_dial([(b" ", b" "), (b" ", b"a")], [256, 258], "a   a", shown=1)
+    assert cut_of(figure._repr_html_()) == ["a", "␣␣", " a"]
+    assert figure.alt.endswith("a|␣␣|␣a.")
 
 
 def test_the_dial_carries_the_merges_that_it_needs_and_asks_nothing_of_the_network() -> None:
@@ -259,6 +265,7 @@ def test_bars_are_the_pieces_from_the_fewest_and_the_first_language_stands_out()
     assert [language for language, c in colours.items() if c != colours["Thai"]] == ["English"]
     assert [t.get_text().split() for t in axes.texts][:2] == [["13"], ["20", "×", "1.5"]]
     assert "English 13, Turkish 20 (1.5 times English)" in plot.alt
+    assert axes.get_xlabel() == "pieces, and how many times English"
 
 
 def test_the_lines_are_the_data() -> None:

@@ -73,6 +73,12 @@ def test_the_script_cuts_every_text_as_the_library_does(page: Page, place: int) 
     assert cut(page, 1) == ["a", "b", "c"], "the other figure stays as it is"
 
 
+def test_a_token_that_is_only_spaces_can_be_seen(page: Page) -> None:
+    root = page.locator("[data-dial]").first
+    root.locator("textarea").fill("a    b")
+    assert cut(page) == ["a", "␣", "␣", "␣", " b"]
+
+
 def test_arrow_keys_turn_the_dial(page: Page) -> None:
     page.locator("[data-dial] input").first.focus()
     for key, place in (("ArrowRight", 3), ("ArrowLeft", 2), ("ArrowLeft", 1), ("Home", 0)):
