@@ -231,6 +231,54 @@ def _count_by_text(words: dict[Symbols, int]) -> dict[Pair, int]:
     return counts
 
 
+def _words_in_a_row(words: dict[Symbols, int], times: bool) -> list[str]:
+    return ["".join(word) for word, n in words.items() for _ in range(n if times else 1)]
+
+
+def _in_text_once(words: dict[Symbols, int]) -> dict[Pair, int]:
+    return dict(Counter(pairwise(" ".join(_words_in_a_row(words, times=False)))))
+
+
+def _in_text(words: dict[Symbols, int]) -> dict[Pair, int]:
+    return dict(Counter(pairwise(" ".join(_words_in_a_row(words, times=True)))))
+
+
+def _space_between(words: dict[Symbols, int]) -> dict[Pair, int]:
+    """Put a space as a symbol between words that are cut as they were."""
+    row = [symbol for word, n in words.items() for _ in range(n) for symbol in (" ", *word)]
+    return dict(Counter(pairwise(row[1:])))
+
+
+def _count_some(chosen: slice) -> Callable[[dict[Symbols, int]], dict[Pair, int]]:
+    return lambda words: _counted()(dict(list(words.items())[chosen]))
+
+
+def _count_one_pair(words: dict[Symbols, int]) -> dict[Pair, int]:
+    return {pair: n for word, n in words.items() for pair in pairwise(word)} and next(
+        {pair: n} for word, n in words.items() for pair in pairwise(word)
+    )
+
+
+def _count_zeros(words: dict[Symbols, int]) -> dict[Pair, int]:
+    counts, known = _counted()(words), [s for word in words for s in word]
+    return {(a, b): counts.get((a, b), 0) for a in known for b in known}
+
+
+def _count_spelled(words: dict[Symbols, int]) -> dict[Pair, int]:
+    """Look for every pair's text in every word's text."""
+    pairs = dict.fromkeys(pair for word in words for pair in pairwise(word))
+    return {
+        pair: sum(n * "".join(word).count("".join(pair)) for word, n in words.items())
+        for pair in pairs
+    }
+
+
+def _by_first_place(symbols: Sequence[Any]) -> list[Pair]:
+    """Look each symbol up with `index`, which finds the first one that is equal."""
+    places = [list(symbols).index(symbol) for symbol in symbols]
+    return [(symbols[i], symbols[i + 1]) for i in places if i + 1 < len(symbols)]
+
+
 _COUNT_WRONG = [
     Misconception(
         name="every word counts once",
@@ -374,6 +422,128 @@ _COUNT_WRONG = [
         "needs its words again for the next merge. → How can a loop read a dictionary without "
         "taking anything out?",
     ),
+    Misconception(
+        name="one text with spaces",
+        wrong=_in_text,
+        hint="You count in one text, with a space between words: pairs with the space are among "
+        "them, and symbols of more than one character are cut up. No pair reaches across "
+        "words. → What should the loop over pairs run over, a text or one word at a time?",
+    ),
+    Misconception(
+        name="one text with spaces, every word once",
+        wrong=_in_text_once,
+        hint="You join the words to one text with spaces and count in that. Then the space makes "
+        "pairs, longer symbols are cut up, and how often a word occurs plays no part. → What "
+        "should the loop over pairs run over, and where does a word's count come in?",
+    ),
+    Misconception(
+        name="a space as a symbol between words",
+        wrong=_space_between,
+        hint="You put a space between words and count its pairs as well. Words have no symbol "
+        "between them here. → What should the loop over pairs run over, the whole list or "
+        "one word at a time?",
+    ),
+    Misconception(
+        name="the first word only",
+        wrong=_count_some(slice(0, 1)),
+        hint="You count the first word alone: the function returns before it has seen the others. "
+        "→ How far must `return` be indented to come after both loops?",
+    ),
+    Misconception(
+        name="the first pair only",
+        wrong=_count_one_pair,
+        hint="Your result holds a single pair: the function returns inside the inner loop. → How "
+        "far must `return` be indented to come after both loops?",
+    ),
+    Misconception(
+        name="the last word only",
+        wrong=_count_some(slice(-1, None)),
+        hint="Only the last word's pairs are in your result: the dictionary begins anew with "
+        "every word. → Before which loop should the empty dictionary be made?",
+    ),
+    Misconception(
+        name="pairs that don't occur",
+        wrong=_count_zeros,
+        hint="Your dictionary also holds pairs that no word has, with a count of 0. A trainer "
+        "that picks from it may never notice that no pair is left. → From where do your "
+        "pairs come, from the words or from all symbols that there are?",
+    ),
+    Misconception(
+        name="text looked for in the joined word",
+        wrong=_count_spelled,
+        hint="You look for a pair's text in the joined word, so that borders between symbols play "
+        "no part: in the word h ug you also find hu g. And `count` leaves out what overlaps. "
+        "→ Which two things stand side by side in a tuple of symbols?",
+    ),
+    Misconception(
+        name="counts begin at 1",
+        wrong=_counted(add=lambda old, n: (1 if old is None else old) + n),
+        hint="Every count is too large by 1. → With which number should a pair begin that hasn't "
+        "been met yet?",
+    ),
+    Misconception(
+        name="a new pair counts twice",
+        wrong=_counted(add=lambda old, n: (n if old is None else old) + n),
+        hint="The word in which a pair is met first counts twice: once as the start and once as "
+        "it's added. → With which number should a pair begin that hasn't been met yet?",
+    ),
+    Misconception(
+        name="the first sighting only",
+        wrong=_counted(add=lambda old, n: n if old is None else old),
+        hint="You write down the first place at which you meet a pair, and nothing is added at "
+        "the others. → What should become of the count when the pair is met again?",
+    ),
+    Misconception(
+        name="the largest in the place of the sum",
+        wrong=_counted(add=lambda old, n: max(old or 0, n)),
+        hint="Of all words with a pair you keep the largest count, where they should be added. → "
+        "How often is a pair in the text if it's in ten words and in five others?",
+    ),
+    Misconception(
+        name="an end-of-word mark",
+        wrong=_counted(lambda symbols: pairwise((*symbols, "</w>"))),
+        valid_variant=True,
+        hint="this exercise uses the words as they are; you put a mark at their end, which makes "
+        "pairs of its own. → How many pairs does a word of three symbols have?",
+    ),
+    Misconception(
+        name="both orders",
+        wrong=_counted(lambda symbols: [p for a, b in pairwise(symbols) for p in ((a, b), (b, a))]),
+        hint="You count every pair in both orders, u g as well as g u. → Which of the two stands "
+        "on the left in the word?",
+    ),
+    Misconception(
+        name="single symbols",
+        wrong=_counted(lambda symbols: symbols),
+        hint="You count single symbols, where pairs of neighbours are asked for. → What is at the "
+        "places i and i + 1?",
+    ),
+    Misconception(
+        name="a key of one symbol at the end",
+        wrong=_counted(lambda symbols: [tuple(symbols[i : i + 2]) for i in range(len(symbols))]),
+        hint="Among your keys are tuples of one symbol: the slice at a word's last place has "
+        "nothing behind it. → Which is the last place at which a pair can begin in a word of "
+        "n symbols?",
+    ),
+    Misconception(
+        name="strings with a space for pairs",
+        wrong=_counted(lambda symbols: [f"{a} {b}" for a, b in pairwise(symbols)]),
+        hint="Your keys are strings with a space in the middle. A pair is a tuple of two symbols "
+        "here: a space may be a symbol itself. → What does the docstring say that a pair is?",
+    ),
+    Misconception(
+        name="sets for pairs",
+        wrong=_counted(lambda symbols: [frozenset(pair) for pair in pairwise(symbols)]),
+        hint="Your keys are sets. A set has no order and holds equal symbols once, so that a n is "
+        "n a, and a a only a. → What does the docstring say that a pair is?",
+    ),
+    Misconception(
+        name="looked up with index",
+        wrong=_counted(_by_first_place),
+        hint="You look a symbol's place up with `index`, which gives the first one that is equal: "
+        "in banana every a is then the one at place 1. → How does a loop know its place "
+        "without a search?",
+    ),
 ]
 
 
@@ -468,7 +638,10 @@ _MERGE_CASES = [
     ),
     Case(
         name="longer symbols around it",
-        inputs={"symbols": ("hu", "gs", "u", "hu", "g", "h", "ug"), "pair": ("hu", "g")},
+        inputs={
+            "symbols": ("hu", "gs", "u", "hu", "g", "h", "ug", "chu", "g"),
+            "pair": ("hu", "g"),
+        },
         shows="whole symbols are compared, not what they spell",
     ),
     Case(
@@ -618,6 +791,81 @@ def _merge_by_index(symbols: Symbols, pair: Pair) -> list[str]:
     return merged
 
 
+def _merge_beginning(symbols: Symbols, pair: Pair) -> list[str]:
+    merged, i = [], 0
+    while i < len(symbols):
+        step = 1
+        if i + 1 < len(symbols) and symbols[i] == pair[0] and symbols[i + 1].startswith(pair[1]):
+            step = 2
+        merged.append("".join(symbols[i : i + step]))
+        i += step
+    return merged
+
+
+def _merge_on_one_symbol(symbols: Symbols, pair: Pair) -> list[str]:
+    merged, i = [], 0
+    while i < len(symbols):
+        found = symbols[i] == pair[0]
+        merged.append(pair[0] + pair[1] if found else symbols[i])
+        i += 2 if found else 1
+    return merged
+
+
+def _merge_without_else(symbols: Symbols, pair: Pair, error: bool = False) -> list[str]:
+    """After a merge put the next symbol in as well, whatever it is."""
+    merged, i = [], 0
+    while i < len(symbols):
+        if symbols[i : i + 2] == pair:
+            merged.append(pair[0] + pair[1])
+            i += 2
+        if error or i < len(symbols):
+            merged.append(symbols[i])
+        i += 1
+    return merged
+
+
+def _merge_dropping_the_second(symbols: Symbols, pair: Pair) -> list[str]:
+    """Leave out every symbol that ends a pair, though it may begin another."""
+    merged = []
+    for i, symbol in enumerate(symbols):
+        if symbols[i : i + 2] == pair:
+            merged.append(pair[0] + pair[1])
+        elif i == 0 or (symbols[i - 1], symbol) != pair:
+            merged.append(symbol)
+    return merged
+
+
+def _merge_every_second(symbols: Symbols, pair: Pair) -> list[str]:
+    merged: list[str] = []
+    for i in range(0, len(symbols), 2):
+        two = symbols[i : i + 2]
+        merged += ["".join(two)] if two == pair else two
+    return merged
+
+
+def _merge_not_the_last(symbols: Symbols, pair: Pair) -> list[str]:
+    if len(symbols) < 2:
+        return list(symbols)
+    return [*_merge(symbols[:-1], pair), symbols[-1]]
+
+
+def _merge_last(symbols: Symbols, pair: Pair) -> list[str]:
+    places = [i for i in range(len(symbols) - 1) if symbols[i : i + 2] == pair]
+    if not places:
+        return list(symbols)
+    return [*symbols[: places[-1]], pair[0] + pair[1], *symbols[places[-1] + 2 :]]
+
+
+def _merge_with_remove(symbols: Symbols, pair: Pair) -> list[str]:
+    """Take the second symbol out with `remove`, which finds the first that is equal."""
+    merged = list(symbols)
+    for i, symbol in enumerate(merged):
+        if i + 1 < len(merged) and (symbol, merged[i + 1]) == pair:
+            merged.remove(pair[1])
+            merged[i] = pair[0] + pair[1]
+    return merged
+
+
 _MERGE_WRONG = [
     Misconception(
         name="the second half stays",
@@ -642,9 +890,9 @@ _MERGE_WRONG = [
     Misconception(
         name="replaced in text with spaces",
         wrong=_merge_by_replace,
-        hint='You join the symbols with spaces and replace text. But "hu g" is also found in '
-        '"hu gs", whose symbols are others. → Which comparison sees where a symbol begins and '
-        "ends?",
+        hint="You join the symbols with something between them and replace text. But hu and g "
+        "are also found where hu is followed by gs, or chu by g, whose symbols are others. → Which "
+        "comparison sees where a symbol begins and ends?",
     ),
     Misconception(
         name="spaces put around it in the joined text",
@@ -759,9 +1007,89 @@ _MERGE_WRONG = [
     Misconception(
         name="nothing is kept",
         wrong=lambda symbols, pair: symbols,
-        hint="You return the symbols as they came. Strings and tuples don't change, so a merge "
-        "makes a new one, which has to be kept. → Which name stands for the new symbols when "
-        "your function returns?",
+        hint="The word comes back as it was, and no merge is in your result. Usual causes: a list "
+        "is compared with a tuple, and they're never equal; the place isn't looked at; the new "
+        "symbol isn't kept, or both halves are put back. → What do you compare with `pair` at the "
+        "place where it stands, and what is kept there?",
+    ),
+    Misconception(
+        name="single characters come out",
+        wrong=lambda symbols, pair: list("".join(symbols)),
+        hint="Your result is the word's single characters. `+=` with a string puts its characters "
+        "into a list one by one, and `tuple` or `list` of a string takes it apart. → What "
+        "does `append` do with a string, as against `+=`?",
+    ),
+    Misconception(
+        name="what only begins like the second symbol",
+        wrong=_merge_beginning,
+        hint="You also merge where the symbol on the right only begins with the pair's second "
+        "one: hu gs. → With what should the whole symbol on the right be equal?",
+    ),
+    Misconception(
+        name="the first symbol decides",
+        wrong=_merge_on_one_symbol,
+        hint="You merge wherever the pair's first symbol stands, whatever comes behind it. → What "
+        "must be true of the second symbol as well?",
+    ),
+    Misconception(
+        name="no look at the symbol behind a merge",
+        wrong=_merge_without_else,
+        hint="The symbol behind a merge isn't looked at, though it may begin the next pair: "
+        "banana. Either it goes into the result in the same round, or, where text is "
+        "replaced, the space that two occurrences share is used up by the first. → Which "
+        "symbols has your loop looked at when it goes on behind a merge?",
+    ),
+    Misconception(
+        name="no look at the symbol behind a merge, past the end",
+        wrong=lambda symbols, pair: _merge_without_else(symbols, pair, error=True),
+        hint="After a merge you go on to add the next symbol in the same round, and at the end of "
+        "the word there's none. → What belongs into an `else`?",
+    ),
+    Misconception(
+        name="what ends a pair left out",
+        wrong=_merge_dropping_the_second,
+        hint="You decide for each symbol by itself whether it begins or ends a pair. In a a a a a "
+        "the second one does both, so that you merge it twice. → How does your loop know "
+        "that a symbol is used up?",
+    ),
+    Misconception(
+        name="every second place",
+        wrong=_merge_every_second,
+        hint="You look at places 0, 2, 4 … only, so that a pair which begins at an odd place "
+        "isn't seen. → By how many places should the loop go on where there was no merge?",
+    ),
+    Misconception(
+        name="the last two symbols not looked at",
+        wrong=_merge_not_the_last,
+        hint="A pair that ends the word isn't merged: your loop stops one place too early. → "
+        "Which is the last place at which a pair can begin in a word of n symbols?",
+    ),
+    Misconception(
+        name="only the last one",
+        wrong=_merge_last,
+        hint="You merge the last occurrence and leave the others as they are. → How many places "
+        "does your function keep in mind?",
+    ),
+    Misconception(
+        name="taken out with remove",
+        wrong=_merge_with_remove,
+        hint="You take the pair's second symbol out with `remove`, which takes the first that is "
+        "equal, wherever it stands. → How is a symbol deleted by its place?",
+    ),
+    Misconception(
+        name="joined in the wrong order",
+        wrong=lambda symbols, pair: [
+            pair[1] + pair[0] if s == pair[0] + pair[1] and s not in symbols else s
+            for s in _merge(symbols, pair)
+        ],
+        hint="Your new symbol has its halves in the wrong order. → Which of the two stands on the "
+        "left in the word?",
+    ),
+    Misconception(
+        name="each symbol of the pair replaced",
+        wrong=lambda symbols, pair: [pair[0] + pair[1] if s in pair else s for s in symbols],
+        hint="You put the new symbol in the place of every symbol that occurs in the pair, alone "
+        "or not: u g gives ug ug. → How many symbols should become one?",
     ),
 ]
 
@@ -997,6 +1325,42 @@ def _train_changing(words: dict[str, int], n_merges: int) -> list[Pair]:
     return merges
 
 
+def _train_adding_up(words: dict[str, int], n_merges: int) -> list[Pair]:
+    cut: list[tuple[Any, int]] = _characters(words)
+    counts: dict[Pair, int] = {}
+    merges: list[Pair] = []
+    for _ in range(n_merges):
+        for pair, n in _count_all(cut).items():
+            counts[pair] = counts.get(pair, 0) + n
+        if not counts:
+            break
+        merges.append(_first(counts))
+        cut = [(_merge(symbols, merges[-1]), n) for symbols, n in cut]
+    return merges
+
+
+def _train_empty_at_the_end(words: dict[str, int], n_merges: int) -> list[Pair]:
+    merges = _trained()(words, n_merges)
+    return merges if len(merges) == n_merges else []
+
+
+def _train_by_text(words: dict[str, int], n_merges: int) -> list[Pair]:
+    """Count all that the known symbols can spell, in words that are never cut."""
+    known, merges = list(dict.fromkeys("".join(words))), []
+    for _ in range(n_merges):
+        counts = {
+            (a, b): sum(n * word.count(a + b) for word, n in words.items())
+            for a in known
+            for b in known
+            if a + b not in known
+        }
+        if not any(counts.values()):
+            break
+        merges.append(_first(counts))
+        known.append("".join(merges[-1]))
+    return merges
+
+
 _TRAIN_WRONG = [
     Misconception(
         name="of equals, the greatest",
@@ -1059,9 +1423,9 @@ _TRAIN_WRONG = [
     Misconception(
         name="counted at the start only",
         wrong=_counted_once,
-        hint="You count once and take the most frequent pairs of that one count. But a merge "
-        "makes new pairs, such as h ug, and takes from others. → What has to be done again "
-        "before each merge?",
+        hint="Your merges are the most frequent pairs of the words as they were at the start. But "
+        "a merge makes new pairs, such as h ug, and takes from others. → What has to be done "
+        "again before each merge, and with which words?",
     ),
     Misconception(
         name="the most frequent pairs of a text, spaces and all",
@@ -1188,6 +1552,112 @@ _TRAIN_WRONG = [
         hint="The merges are right, but the caller's dictionary holds other keys afterwards: you "
         "keep the cut words in it. → Which line changes `words` itself?",
     ),
+    Misconception(
+        name="one text with spaces",
+        wrong=_trained(
+            cut=lambda words: [(tuple(" ".join(w for w, n in words.items() for _ in range(n))), 1)]
+        ),
+        hint="You learn from one text with spaces in it, so that the space is counted and merged "
+        "like a letter, and pairs reach across words. → Over what should the loop that "
+        "counts pairs run, and does the result hold a pair with a space?",
+    ),
+    Misconception(
+        name="one text with spaces, every word once",
+        wrong=_trained(cut=lambda words: [(tuple(" ".join(words)), 1)]),
+        hint="You join the words to one text with spaces and learn from that: the space is merged "
+        "like a letter, and how often a word occurs plays no part. → Over what should the "
+        "loop that counts pairs run, and where does a word's count come in?",
+    ),
+    Misconception(
+        name="one text without spaces, every word once",
+        wrong=_trained(cut=lambda words: [(tuple("".join(words)), 1)]),
+        hint="You run all words together, each once: pairs reach from one word into the next, and "
+        "how often a word occurs plays no part. → Over what should the loop that counts "
+        "pairs run?",
+    ),
+    Misconception(
+        name="a space at the end of each word",
+        wrong=_trained(cut=lambda words: [((*word, " "), n) for word, n in words.items()]),
+        valid_variant=True,
+        hint="this exercise uses the words as they are; you put a space behind each, and it's "
+        "counted and merged like a letter. → What are the symbols of hug before the first "
+        "merge?",
+    ),
+    Misconception(
+        name="a space before each word",
+        wrong=_trained(cut=lambda words: [((" ", *word), n) for word, n in words.items()]),
+        valid_variant=True,
+        hint="this exercise uses the words as they are; you put a space before each, as "
+        "byte-level tokenizers have it, and it's counted and merged like a letter. → What "
+        "are the symbols of hug before the first merge?",
+    ),
+    Misconception(
+        name="an end-of-word mark on the last letter",
+        wrong=_trained(
+            cut=lambda words: [((*word[:-1], word[-1] + "</w>"), n) for word, n in words.items()]
+        ),
+        valid_variant=True,
+        hint="this exercise uses words without a mark at their end. You add one to the last "
+        "letter. → What are the symbols of hug before the first merge?",
+    ),
+    Misconception(
+        name="from the last to the first",
+        wrong=_trained(finish=lambda merges, cut: merges[::-1]),
+        hint="Your merges are in reverse order, the last learned first. → At which end of the "
+        "list should a new pair be added?",
+    ),
+    Misconception(
+        name="cut into characters again",
+        wrong=_trained(merge=lambda symbols, pair: _merge("".join(symbols), pair)),
+        hint="Every round begins with single characters again, so that only the last merge is in "
+        "the words. → From what should a round go on, from characters or from what the "
+        "merges before have made?",
+    ),
+    Misconception(
+        name="counts that go on",
+        wrong=_train_adding_up,
+        hint="Your counts are never cleared: the pairs of earlier rounds are still in them, with "
+        "symbols that are merged by now. → Where should the empty dictionary of counts be "
+        "made, before the loop or in it?",
+    ),
+    Misconception(
+        name="nothing where pairs run out",
+        wrong=_train_empty_at_the_end,
+        hint="Where the pairs run out, your function returns an empty list, and what it had "
+        "learned is lost. → What should happen when the counts are empty, `return []` or the "
+        "end of the loop?",
+    ),
+    Misconception(
+        name="one round only",
+        wrong=_trained(total=lambda words, n_merges: min(n_merges, 1)),
+        hint="You learn one merge, however many were asked for. → How far must `return` be "
+        "indented to come after the loop?",
+    ),
+    Misconception(
+        name="text counted in the words",
+        wrong=_train_by_text,
+        hint="You count how often a pair's text occurs in the words, so that symbols which a "
+        "merge has used up are counted on. → Of which symbols does a word consist after the "
+        "first merge?",
+    ),
+    Misconception(
+        name="of equals, the longest",
+        wrong=_trained(
+            pick=lambda counts: max(counts, key=lambda p: (counts[p], len(p[0] + p[1])))
+        ),
+        valid_variant=True,
+        hint="this exercise uses the pair that is met first among equally frequent ones; you take "
+        "the longest of them. → What are the pairs compared by, but their counts?",
+    ),
+    Misconception(
+        name="of equals, the shortest",
+        wrong=_trained(
+            pick=lambda counts: max(counts, key=lambda p: (counts[p], -len(p[0] + p[1])))
+        ),
+        valid_variant=True,
+        hint="this exercise uses the pair that is met first among equally frequent ones; you take "
+        "the shortest of them. → What are the pairs compared by, but their counts?",
+    ),
 ]
 
 
@@ -1304,6 +1774,15 @@ def segment(word: str, merges: list[Pair]) -> list[str]:
     return list(bpe.apply_merges(word, merges))
 
 
+# In abc and klm the pair on the right was learned first, in fed and ghi the one on the left. Which
+# of these go wrong tells apart the leftmost pair, the rightmost, the first of the alphabet, the
+# most frequent and so on.
+_SHARED = [
+    *[("b", "c"), ("f", "e"), ("g", "h"), ("a", "b"), ("e", "d"), ("h", "i")],
+    *[("l", "m"), ("k", "lm"), ("k", "l"), ("n", "o"), ("p", "q"), ("no", "p")],
+]
+
+
 def _random_segment(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 34])
     words = {_letters(rng, 8): int(rng.integers(1, 9)) for _ in range(20)}
@@ -1323,13 +1802,16 @@ _SEGMENT_CASES = [
         shows="pieces of known words",
     ),
     Case(
-        name="a pair on the left that was learned later",
-        inputs={"word": "abc", "merges": [("b", "c"), ("a", "b")]},
-        shows="the rank decides, not the place",
+        name="pairs that share a symbol",
+        inputs={"word": "abc-fed-ghi-hi-klm-nopq", "merges": _SHARED},
+        shows="the rank decides: not the place, not the alphabet",
     ),
     Case(
         name="a space, a hyphen, unknown letters",
-        inputs={"word": " gnu-hugs", "merges": [*MERGES, (" ", "g"), ("g", "n")]},
+        inputs={
+            "word": " hug-gnugs",
+            "merges": [*MERGES, ("g", "n"), (" ", "hug"), ("n", "ug")],
+        },
         shows="all are symbols like any other",
     ),
     Case(
@@ -1343,12 +1825,12 @@ _SEGMENT_CASES = [
         shows="c ab isn't a pair of the list",
     ),
     Case(
-        name="an early pair that comes late",
+        name="an early pair that comes late, in a list that no training makes",
         inputs={
-            "word": "abcd",
-            "merges": [("b", "c"), ("a", "b"), ("abc", "d"), ("a", "bc")],
+            "word": "abcd-abcde",
+            "merges": [("b", "c"), ("a", "b"), ("abc", "d"), ("a", "bc"), ("d", "e")],
         },
-        shows="until no pair of the list is left",
+        shows="after each merge all of the list counts, until no pair of it is left",
     ),
     Case(name="a long drawn word", inputs=_random_segment),
 ]
@@ -1498,6 +1980,78 @@ def _learned_last(pairs: list[Pair], ranks: dict[Pair, int]) -> Pair:
     return max(pairs, key=lambda pair: ranks[pair])
 
 
+def _replacing(before: str, between: str, until: bool = False) -> Callable[..., list[str]]:
+    """Replace text in symbols with something between them, and maybe around each."""
+
+    def cut(word: str, merges: list[Pair]) -> list[str]:
+        text, last = before + between.join(word) + before, ""
+        while text != last:
+            last = text
+            for a, b in merges:
+                old = before + a + between + b + before
+                text = text.replace(old, before + a + b + before)
+            if not until:
+                break
+        return text.removeprefix(before).removesuffix(before).split(between)
+
+    return cut
+
+
+def _text_set_apart(word: str, merges: list[Pair]) -> list[str]:
+    """Put spaces around what a merge makes, in the word's text."""
+    for a, b in merges:
+        word = word.replace(a + b, f" {a + b} ")
+    return word.split()
+
+
+def _pass_after_pass(word: str, merges: list[Pair]) -> list[str]:
+    symbols: tuple[Any, ...] = tuple(word)
+    last: tuple[Any, ...] | None = None
+    while symbols != last:
+        last = symbols
+        for pair in merges:
+            symbols = _merge(symbols, pair)
+    return list(symbols)
+
+
+def _one_pass_first_only(word: str, merges: list[Pair]) -> list[str]:
+    symbols: tuple[Any, ...] = tuple(word)
+    for pair in merges:
+        symbols = _merge_first(symbols, pair)
+    return list(symbols)
+
+
+def _first_token_of_the_list(word: str, merges: list[Pair]) -> list[str]:
+    """Take at each place the first token of the list that fits."""
+    pieces, start = [], 0
+    while start < len(word):
+        fitting = [a + b for a, b in merges if word.startswith(a + b, start)]
+        pieces.append(fitting[0] if fitting else word[start])
+        start += len(pieces[-1])
+    return pieces
+
+
+def _pairs_of_the_start(word: str, merges: list[Pair]) -> list[str]:
+    symbols: tuple[Any, ...] = tuple(word)
+    for pair in merges:
+        if pair in list(pairwise(word)):
+            symbols = _merge(symbols, pair)
+    return list(symbols)
+
+
+def _last_token_of_the_list(word: str, merges: list[Pair]) -> list[str]:
+    return _first_token_of_the_list(word, merges[::-1])
+
+
+def _ends_with_one_pair(word: str, merges: list[Pair]) -> list[str]:
+    symbols: tuple[Any, ...] = tuple(word)
+    while True:
+        found = [pair for pair in pairwise(symbols) if pair in merges]
+        if len(found) < 2:
+            return list(symbols)
+        symbols = _merge(symbols, min(found, key=merges.index))
+
+
 _SEGMENT_WRONG = [
     Misconception(
         name="from left to right",
@@ -1529,8 +2083,9 @@ _SEGMENT_WRONG = [
     Misconception(
         name="the list once through",
         wrong=_one_pass,
-        hint="You go through the list of merges once. That's nearly always enough, but a later "
-        "merge can make a symbol that an earlier pair waits for. → What tells you that no pair of "
+        hint="You go through the list of merges once. With a list from training that's enough: a "
+        "pair stands behind the merges that make its symbols. This one case has another list, in "
+        "which an earlier pair waits for what a later one makes. → What tells you that no pair of "
         "the list is left in the word?",
     ),
     Misconception(
@@ -1562,7 +2117,7 @@ _SEGMENT_WRONG = [
     Misconception(
         name="the highest rank first",
         wrong=_by_rank(choose=_learned_last),
-        hint="Of the pairs in the word you merge the one that was learned *last*. → Is the pair "
+        hint="Of the pairs in the word you merge the one that was learned last. → Is the pair "
         "that was learned first that of the largest or of the smallest rank?",
     ),
     Misconception(
@@ -1575,8 +2130,9 @@ _SEGMENT_WRONG = [
     Misconception(
         name="one merge only",
         wrong=_by_rank(rounds=1),
-        hint="You merge one pair and stop, though the new symbol may be part of a pair again. → "
-        "What tells you that a word can't be merged any further?",
+        hint="What a merge has made is never part of another one with you: hugs stays h ug s. You "
+        "look for pairs once, and not again after a merge. → Which pairs does the word have after "
+        "u g has become ug?",
     ),
     Misconception(
         name="by spelling",
@@ -1602,9 +2158,9 @@ _SEGMENT_WRONG = [
     Misconception(
         name="replaced in text with spaces",
         wrong=_one_pass_replacing,
-        hint="You merge by replacing text in symbols that are joined with spaces: a space of the "
-        "word itself gets lost, and pairs are found across borders. → Which comparison sees where "
-        "a symbol begins and ends?",
+        hint="You merge by replacing text in symbols that are joined with spaces, so that a space "
+        "of the word itself gets lost, and pairs are found across borders: a b in a bc. → Which "
+        "comparison sees where a symbol begins and ends?",
     ),
     Misconception(
         name="unknown characters dropped",
@@ -1634,15 +2190,132 @@ _SEGMENT_WRONG = [
     Misconception(
         name="a rank for what was never learned",
         wrong=_unknown_first,
-        hint="You also merge pairs that aren't in the list, until one piece is left: a pair that "
-        "was never learned has no rank, and any number in its place lets it win in the end. → "
-        "What should end the loop, though there's more than one symbol left?",
+        hint="Your word ends as one piece, though not all of its pairs are in the list. If a pair "
+        "that was never learned gets a rank, any number lets it win in the end. → What should end "
+        "the loop, though there's more than one symbol left?",
     ),
     Misconception(
         name="what was never learned looked up",
         wrong=_not_in_list,
         hint="You ask for the rank of a pair that isn't in the list, and that's an error. → Which "
         "of the word's pairs have a rank at all?",
+    ),
+    Misconception(
+        name="the first in the alphabet",
+        wrong=_by_rank(choose=lambda pairs, ranks: min(pairs)),
+        hint="Of the pairs in the word you merge the one that comes first in the alphabet: `min` "
+        "without a key compares the pairs themselves. → By what should `min` compare them, "
+        "so that the one learned first wins?",
+    ),
+    Misconception(
+        name="the last in the alphabet",
+        wrong=_by_rank(choose=lambda pairs, ranks: max(pairs)),
+        hint="Of the pairs in the word you merge the one that comes last in the alphabet: `max` "
+        "without a key compares the pairs themselves. → Which of the pairs was learned "
+        "first?",
+    ),
+    Misconception(
+        name="the rightmost pair",
+        wrong=_by_rank(choose=lambda pairs, ranks: pairs[-1]),
+        hint="You merge the rightmost pair that is in the list, whenever it was learned. → Which "
+        "of the pairs in the word was learned first?",
+    ),
+    Misconception(
+        name="the longest pair first",
+        wrong=_by_rank(choose=lambda pairs, ranks: max(pairs, key=lambda p: len(p[0] + p[1]))),
+        hint="Of the pairs in the word you merge the one that makes the longest symbol. How long "
+        "it is plays no part. → Which of the pairs was learned first?",
+    ),
+    Misconception(
+        name="the shortest pair first",
+        wrong=_by_rank(choose=lambda pairs, ranks: min(pairs, key=lambda p: len(p[0] + p[1]))),
+        hint="Of the pairs in the word you merge the one that makes the shortest symbol, and of "
+        "equals the leftmost. How long it is plays no part. → Which of the pairs was learned "
+        "first?",
+    ),
+    Misconception(
+        name="replaced in text with a separator",
+        wrong=_replacing("", "|"),
+        hint="You merge by replacing text in symbols with something between them. Then a pair is "
+        "also found where a symbol only begins or ends like it: a b in a bc. → Which "
+        "comparison sees where a symbol begins and ends?",
+    ),
+    Misconception(
+        name="replaced in text, pass after pass",
+        wrong=_replacing("", "|", until=True),
+        hint="You replace text in symbols with something between them, until nothing changes. "
+        "Then a pair is also found where a symbol only begins or ends like it: a b in a bc. "
+        "→ Which comparison sees where a symbol begins and ends?",
+    ),
+    Misconception(
+        name="replaced in text with separators on both sides",
+        wrong=_replacing("|", "|"),
+        hint="You replace text that has a separator on each side. Two occurrences side by side "
+        "share one, and `replace` uses it up for the first, so that the next one isn't "
+        "found. → Which of your functions from above merges a pair wherever it stands?",
+    ),
+    Misconception(
+        name="spaces put around it in the word's text",
+        wrong=_text_set_apart,
+        hint="You look for what a merge makes in the word's text and set it apart with spaces. "
+        "After that, hug isn't found in h ug any more, and the word's own space is lost. → "
+        "Of which symbols does the word consist after u g has become ug?",
+    ),
+    Misconception(
+        name="pass after pass",
+        wrong=_pass_after_pass,
+        hint="You go through the whole list again and again. With a list from training that's as "
+        "good; this one case has another, in which a merge makes a pair that stands earlier, "
+        "and your pass goes on to later ones first. → After each merge, where in the list "
+        "should the search begin?",
+    ),
+    Misconception(
+        name="the first of each pair, once through",
+        wrong=_one_pass_first_only,
+        hint="You go through the list once, and each merge is done at one place of the word only. "
+        "→ What becomes of the same pair further to the right?",
+    ),
+    Misconception(
+        name="the first token of the list that fits",
+        wrong=_first_token_of_the_list,
+        hint="You look at each place for a token that the merges make, the first of the list that "
+        "fits. A piece comes about by its merges, one after another. → Which pairs of "
+        "neighbours does the word have at the start, and which of them was learned first?",
+    ),
+    Misconception(
+        name="no merge at all",
+        wrong=lambda word, merges: list(word),
+        hint="Your pieces are the word's single characters: no merge was done. Usual causes: a "
+        "list is compared with a tuple, and they're never equal; the result of a merge isn't "
+        "kept; a rank of 0 counts as False in an `if`. → Which pairs does your function find "
+        "in hugs, and what becomes of them?",
+    ),
+    Misconception(
+        name="an end with one pair left",
+        wrong=_ends_with_one_pair,
+        hint="Your loop ends while one pair of the list is still in the word. → How many pairs "
+        "must be left for a merge to be possible?",
+    ),
+    Misconception(
+        name="the most frequent pair of the word",
+        wrong=_by_rank(choose=lambda pairs, ranks: max(pairs, key=pairs.count)),
+        hint="You merge the pair that is most frequent in the word, as if you trained anew. What "
+        "was frequent is settled: it's in the list's order. → Which of the pairs in the word "
+        "was learned first?",
+    ),
+    Misconception(
+        name="the pairs of the start",
+        wrong=_pairs_of_the_start,
+        hint="You look for pairs once, before the first merge, and apply those in their order. "
+        "What a merge makes is never looked at. → Which pairs does the word have after u g "
+        "has become ug?",
+    ),
+    Misconception(
+        name="the last token of the list that fits",
+        wrong=_last_token_of_the_list,
+        hint="You look at each place for a token that the merges make, the last of the list that "
+        "fits. A piece comes about by its merges, one after another. → Which pairs of "
+        "neighbours does the word have at the start, and which of them was learned first?",
     ),
 ]
 
@@ -1738,7 +2411,22 @@ _EMOJI = [b"\xf0\x9f", b"\xa4", b"\x97", b"a ", b"\xe2\x82", b"\xac"]
 def _random_ids(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 35])
     tokens = [*_PARTS, *_EMOJI, b"\xd0", b"\xb6", b"\n"]
-    ids = [0, 1, 2, 6, 7, 8, 12, 13, *rng.integers(0, len(tokens), size=6).tolist(), 9, 10, 14]
+    ids = [
+        0,
+        1,
+        2,
+        6,
+        7,
+        8,
+        12,
+        13,
+        *rng.integers(0, len(tokens), size=6).tolist(),
+        9,
+        1,
+        1,
+        10,
+        14,
+    ]
     return {"ids": ids, "tokens": tokens}
 
 
@@ -1826,6 +2514,25 @@ def _one_mark_on_a_fault(data: bytes) -> str:
         return "\ufffd"
 
 
+def _a_mark_and_no_more(data: bytes) -> str:
+    text = _up_to_the_fault(data)
+    return text if text.encode() == data else text + "\ufffd"
+
+
+def _latin_on_a_fault(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _each_token_on_a_fault(ids: list[int], tokens: list[bytes]) -> str:
+    try:
+        return b"".join(tokens[i] for i in ids).decode()
+    except UnicodeDecodeError:
+        return "".join(tokens[i].decode("utf-8", errors="replace") for i in ids)
+
+
 _DECODE_WRONG = [
     Misconception(
         name="each token by itself",
@@ -1836,8 +2543,10 @@ _DECODE_WRONG = [
     Misconception(
         name="each token by itself, faults dropped",
         wrong=_each(_with("ignore")),
-        hint="You decode token by token and drop what isn't a whole character: é vanishes, though "
-        "both of its bytes are there. → What should be joined first, bytes or texts?",
+        hint="Every character that isn't ASCII vanishes from your text, é as well, though both of "
+        "its bytes are there. Either you decode token by token and drop what isn't a whole "
+        "character, or you decode ASCII. → What should be joined first, bytes or texts, and "
+        "which encoding is it?",
     ),
     Misconception(
         name="each token by itself, faults raised",
@@ -1967,6 +2676,80 @@ _DECODE_WRONG = [
         hint="Your tokens come in the order of the list, each once. The ids say what comes when, "
         "and may repeat. → Over what should the loop run, the ids or the tokens?",
     ),
+    Misconception(
+        name="Latin-1 on a fault",
+        wrong=_joined(_latin_on_a_fault),
+        hint="Where a byte can't be read you decode the whole text anew as Latin-1, which makes a "
+        "character of every byte: all that was right is lost. → How much of the text is "
+        "damaged by one stray byte?",
+    ),
+    Misconception(
+        name="each token by itself on a fault",
+        wrong=_each_token_on_a_fault,
+        hint="Where a byte can't be read you go on token by token, and characters that are cut in "
+        "two, which could be read, get lost. → What does `errors` do for the bytes of the "
+        "whole text?",
+    ),
+    Misconception(
+        name="a mark, and the end",
+        wrong=_joined(_a_mark_and_no_more),
+        hint="Your text ends with a replacement character at the first byte that can't be read, "
+        "and what stands behind it is lost, as if it might still become text. → How much of "
+        "the text is damaged by one stray byte?",
+    ),
+    Misconception(
+        name="one mark for several",
+        wrong=_joined(
+            lambda data: re.sub("\ufffd+", "\ufffd", data.decode("utf-8", errors="replace"))
+        ),
+        valid_variant=True,
+        hint="this exercise uses a replacement character for each stray byte or beginning of a "
+        'character; you put one for several side by side. → What does `errors="replace"` '
+        "give for two beginnings, one behind the other?",
+    ),
+    Misconception(
+        name="each id once",
+        wrong=lambda ids, tokens: b"".join(tokens[i] for i in dict.fromkeys(ids)).decode(
+            "utf-8", errors="replace"
+        ),
+        hint="An id that comes again is left out. The ids say what comes when, and may repeat. → "
+        "Over what should the loop run?",
+    ),
+    Misconception(
+        name="backwards",
+        wrong=lambda ids, tokens: b"".join(tokens[i] for i in ids[::-1]).decode(
+            "utf-8", errors="replace"
+        ),
+        hint="Your tokens come from the last to the first. → On which side of what is there "
+        "should the next token be added?",
+    ),
+    Misconception(
+        name="stripped at the end",
+        wrong=_joined(lambda data: data.decode("utf-8", errors="replace").rstrip()),
+        hint="White space at the end of the text is gone: decoding has to give back what was "
+        "encoded, a last newline too. → Which line takes it away?",
+    ),
+    Misconception(
+        name="what Python writes, without the quotes",
+        wrong=_joined(lambda data: str(data)[2:-1]),
+        hint="You take what Python would print for bytes and cut off the b and the quotes: é "
+        "stays \\xc3\\xa9, a newline a backslash and n. → Which method of bytes reads them as "
+        "text?",
+    ),
+    Misconception(
+        name="all tokens",
+        wrong=lambda ids, tokens: b"".join(tokens).decode("utf-8", errors="replace"),
+        hint="You join the whole list of tokens, whatever the ids are. → Over what should the "
+        "loop run, the ids or the tokens?",
+    ),
+    Misconception(
+        name="ids from 1",
+        wrong=lambda ids, tokens: b"".join(tokens[i - 1] for i in ids).decode(
+            "utf-8", errors="replace"
+        ),
+        hint="You look up the token before the right one: ids begin at 0, as places in a list do. "
+        "→ What does `tokens[i]` give?",
+    ),
 ]
 
 
@@ -2054,8 +2837,19 @@ def _random_vocab(seed: int) -> dict[str, Any]:
 _MATCH_CASES = [
     Case(
         name="hugs",
-        inputs={"word": "hugs", "vocab": _VOCAB},
-        shows="a piece inside the word has ## before it",
+        inputs={
+            "word": "hugs",
+            "vocab": ["[UNK]", "h", "s", "g", "hug", "##h", "##u", "##g", "##ug", "##s"],
+        },
+        shows="the longest at each place; a piece inside the word has ## before it",
+    ),
+    Case(
+        name="long pieces",
+        inputs={
+            "word": "unthinkable",
+            "vocab": ["un", "unthi", "unthin", "##t", "##k", "##able", "##nkable", "##hinkable"],
+        },
+        shows="no other way counts, though it has fewer pieces",
     ),
     Case(
         name="bugs",
@@ -2228,6 +3022,60 @@ def _all_that_occur(word: str, vocab: list[str]) -> list[str]:
     return [p for p in sorted(vocab, key=len, reverse=True) if p.removeprefix("##") in word]
 
 
+def _grown(word: str, vocab: list[str]) -> list[str]:
+    """Make a piece longer as long as it's in the vocabulary."""
+    pieces, start = [], 0
+    while start < len(word):
+        prefix, end = "##" if start else "", start + 1
+        if prefix + word[start:end] not in vocab:
+            return ["[UNK]"]
+        while end < len(word) and prefix + word[start : end + 1] in vocab:
+            end += 1
+        pieces.append(prefix + word[start:end])
+        start = end
+    return pieces
+
+
+def _two_at_most(word: str, vocab: list[str]) -> list[str]:
+    pieces = _matched()(word, vocab)
+    return pieces if len(pieces) < 3 else ["[UNK]"]
+
+
+def _fewest_pieces(word: str, vocab: list[str]) -> list[str]:
+    best: list[list[str] | None] = [[]] + [None] * len(word)
+    for end in range(1, len(word) + 1):
+        for start in range(end):
+            before, piece = best[start], ("##" if start else "") + word[start:end]
+            old = best[end]
+            if before is None or piece not in vocab:
+                continue
+            if old is None or len(before) + 1 < len(old):
+                best[end] = [*before, piece]
+    return best[-1] or (["[UNK]"] if word else [])
+
+
+def _marks_counted(word: str, vocab: list[str]) -> list[str]:
+    """Go on by the length of the piece with its mark."""
+    pieces: list[str] = []
+    start = 0
+    while start < len(word):
+        prefix = "##" if start else ""
+        for end in range(len(word), start, -1):
+            if prefix + word[start:end] in vocab:
+                pieces.append(prefix + word[start:end])
+                start += len(pieces[-1])
+                break
+        else:
+            return ["[UNK]"]
+    return pieces
+
+
+def _marks_put_back(word: str, vocab: list[str]) -> list[str]:
+    """Take all marks off the vocabulary, and put them on what was found."""
+    found = _matched(inside="")(word, [piece.removeprefix("##") for piece in vocab])
+    return [("##" if i else "") + piece for i, piece in enumerate(found)]
+
+
 _MATCH_WRONG = [
     Misconception(
         name="all pieces that occur",
@@ -2345,9 +3193,10 @@ _MATCH_WRONG = [
     Misconception(
         name="never to the end of the word",
         wrong=_matched(ends=_one_too_short),
-        hint="With you every word is unknown at its end: either the last character is never tried, "
-        "or something is left over when all is matched, such as a ## with nothing behind it. → "
-        "Which text is looked up for the last piece, and what is left after it?",
+        hint="A word is unknown with you that can be spelled: behind a piece nothing is found, or "
+        "something is left over at the end. Usual causes: the last character is never tried, "
+        "the search isn't begun anew behind a piece, or a ## with nothing behind it is left. "
+        "→ What exactly does your function look up after hug?",
     ),
     Misconception(
         name="an empty word is unknown",
@@ -2361,6 +3210,72 @@ _MATCH_WRONG = [
         wrong=lambda word, vocab: " ".join(_matched()(word, vocab)),
         hint="You return one string with spaces between the pieces, where the pieces are asked "
         "for one by one. → What does the docstring say that the function returns?",
+    ),
+    Misconception(
+        name="longer as long as it matches",
+        wrong=_grown,
+        hint="You start with one character and add more as long as the result is in the "
+        "vocabulary. A long piece can be in it without its shorter beginnings. → From which "
+        "end should the search for a piece begin?",
+    ),
+    Misconception(
+        name="two pieces at most",
+        wrong=_two_at_most,
+        hint="You cut a word into two pieces at most, a beginning and all the rest. → What should "
+        "happen to a rest that isn't a piece as a whole?",
+    ),
+    Misconception(
+        name="fewest pieces",
+        wrong=_fewest_pieces,
+        hint="You look for the way with the fewest pieces. WordPiece takes the longest piece at "
+        "each place and never looks ahead. → Which piece is the longest at the start of the "
+        "word?",
+    ),
+    Misconception(
+        name="the mark counts as text",
+        wrong=_marks_counted,
+        hint="You go on by the length of the piece with its ##, two characters too far. → How "
+        "many characters of the word does ##s stand for?",
+    ),
+    Misconception(
+        name="marks put on what had none",
+        wrong=_marks_put_back,
+        hint="You look for pieces without regard to ##, and put marks on what you found. So you "
+        "return pieces that aren't in the vocabulary, or begin a word with what only goes on "
+        "in one. → Under which name is a piece inside the word looked up?",
+    ),
+    Misconception(
+        name="the characters of the unknown token",
+        wrong=_matched(fail=lambda pieces, word, start: list("[UNK]")),
+        hint="For an unknown word you return the characters of the unknown token: `list` of a "
+        "string takes it apart. → What is a list that holds one string?",
+    ),
+    Misconception(
+        name="an unknown token for each character",
+        wrong=_matched(fail=lambda pieces, word, start: ["[UNK]"] * len(word)),
+        hint="You return an unknown token for each character of the word; WordPiece gives one for "
+        "the whole. → What does the docstring say is returned where nothing matches?",
+    ),
+    Misconception(
+        name="the rest as it is",
+        wrong=_matched(fail=lambda pieces, word, start: [*pieces, word[start:]]),
+        hint="Where nothing matches you return the rest of the word as if it were a piece. It "
+        "isn't in the vocabulary and has no id. → What is returned for a word that can't be "
+        "spelled?",
+    ),
+    Misconception(
+        name="the unknown token without brackets",
+        wrong=_matched(fail=lambda pieces, word, start: ["UNK"]),
+        hint="Your unknown token has no brackets. As a token it's a string of its own. → How does "
+        "the docstring write it?",
+    ),
+    Misconception(
+        name="long pieces never tried",
+        wrong=_matched(
+            ends=lambda word, start, vocab, prefix: range(min(len(word), start + 4), start, -1)
+        ),
+        hint="Long pieces are never tried with you: unthin is one. → How long may a piece be that "
+        "begins at place `start`?",
     ),
 ]
 
@@ -2468,11 +3383,17 @@ def _random_scores(size: int, length: int, longest: int) -> Callable[[int], dict
         while True:
             pieces = ["a", "b", "c", "ab", "bc", "abc"]
             pieces += [_letters(rng, longest) for _ in range(size)]
-            scores = {p: -round(float(rng.uniform(0.8, 1.4) * (2 + len(p))), 3) for p in pieces}
+            scores = {p: -round(float(rng.uniform(0.8, 2.0) * (2 + len(p))), 3) for p in pieces}
             text = "".join(rng.choice(list("abc"), size=length))
             best, second = _two_best(text, scores)
-            if best - second > 0.01:
-                return {"text": text, "log_probs": scores}
+            short = [cut(text, scores)[1] for cut in _SHORT_CUTS]
+            if best - second < 0.01 or any(abs(score - best) < 0.01 for score in short):
+                continue
+            if longest > 4:  # then such a piece is needed, and the greedy ways differ as well
+                pieces, _ = viterbi(text, scores)
+                if max(map(len, pieces)) <= 4 or len({round(x, 2) for x in short}) < len(short):
+                    continue
+            return {"text": text, "log_probs": scores}
 
     return inputs
 
@@ -2703,6 +3624,84 @@ def _one_step_short(text: str, log_probs: dict[str, float]) -> Any:
     return pieces, score - log_probs[pieces[-1]]
 
 
+def _merging(text: str, log_probs: dict[str, float]) -> Any:
+    """Begin with characters and join two neighbours as long as that makes the sum larger."""
+    pieces = list(text)
+
+    def gain(i: int) -> float:
+        own = [log_probs.get(piece, -100.0) for piece in pieces[i : i + 2]]
+        return log_probs.get(pieces[i] + pieces[i + 1], -inf) - sum(own)
+
+    while len(pieces) > 1:
+        i = max(range(len(pieces) - 1), key=gain)
+        if gain(i) <= 0:
+            break
+        pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+    return pieces, float(sum(log_probs.get(piece, -100.0) for piece in pieces))
+
+
+def _longest_anywhere(text: str, log_probs: dict[str, float]) -> Any:
+    """Take the longest piece that there is in the text, then do the same on both sides of it."""
+
+    def cut(part: str) -> list[str]:
+        found = [piece for piece in log_probs if piece in part]
+        if not found:
+            return [part] if part else []
+        piece = max(found, key=len)
+        before, _, behind = part.partition(piece)
+        return [*cut(before), piece, *cut(behind)]
+
+    pieces = cut(text)
+    return pieces, float(sum(log_probs.get(piece, -100.0) for piece in pieces))
+
+
+def _beam(width: int) -> Callable[[str, dict[str, float]], Any]:
+    """Keep only the best few beginnings, however long each of them is."""
+
+    def cut(text: str, log_probs: dict[str, float]) -> Any:
+        kept: list[tuple[float, int, list[str]]] = [(0.0, 0, [])]
+        done: list[State] = []
+        while kept:
+            longer = [
+                (score + own, at + len(piece), [*pieces, piece])
+                for score, at, pieces in kept
+                for piece, own in log_probs.items()
+                if text.startswith(piece, at)
+            ]
+            done += [(score, pieces) for score, at, pieces in longer if at == len(text)]
+            kept = sorted((way for way in longer if way[1] < len(text)), reverse=True)[:width]
+        if not done:
+            return [], -inf
+        score, pieces = max(done)
+        return pieces, score
+
+    return cut
+
+
+def _a_piece_for_each_place(text: str, log_probs: dict[str, float]) -> Any:
+    """Return the last piece of the best way to every place, without a walk back."""
+    table = [_table()] * len(text)
+    pieces = []
+    for end in range(1, len(text) + 1):
+        try:
+            pieces.append(table[0](text[:end], log_probs)[0][-1])
+        except AssertionError:
+            continue
+    return pieces, _table()(text, log_probs)[1]
+
+
+# No drawn case has a text that one of these cuts in the best way.
+_SHORT_CUTS = (
+    _greedy(lambda piece, log_probs: len(piece)),
+    _greedy(lambda piece, log_probs: log_probs[piece]),
+    _greedy(lambda piece, log_probs: log_probs[piece] / len(piece)),
+    _greedy_from_the_end,
+    _longest_anywhere,
+    _merging,
+    _beam(1),
+    _beam(2),
+)
+
 _VITERBI_WRONG = [
     Misconception(
         name="a table of zeros",
@@ -2715,8 +3714,9 @@ _VITERBI_WRONG = [
         name="a table of −∞, from the start to the end",
         wrong=_filled(-inf, -inf),
         hint="No way reaches the end of the text with you: it's still at the −∞ with which it "
-        "began. Either the start has no score to add to, or your loop ends before the last place. "
-        "→ What are the first and the last entry of your table when the loop is done?",
+        "began. Usual causes: the start has no score to add to, no piece may begin at place "
+        "0, or your loop ends before the last place. → What are the first and the last entry "
+        "of your table when the loop is done?",
     ),
     Misconception(
         name="0 for what is no piece",
@@ -2768,8 +3768,10 @@ _VITERBI_WRONG = [
     Misconception(
         name="most pieces",
         wrong=_most,
-        hint="You choose the way with the most pieces. Scores are negative, so that every piece "
-        "costs something. → Which sum is the larger one, −7.5 or −10?",
+        hint="Your way has as many pieces as can be, the shortest that there are. Either that is "
+        "what you look for, or the last way found replaces the one before even if it's "
+        "worse. Scores are negative, so that every piece costs something. → Which sum is the "
+        "larger one, −7.5 or −10, and when should a new way replace the one that is there?",
     ),
     Misconception(
         name="the lowest score",
@@ -2804,7 +3806,7 @@ _VITERBI_WRONG = [
     Misconception(
         name="no piece longer than two",
         wrong=_table(longest=2),
-        hint="You never try a piece of more than two characters. → Where can a piece begin that "
+        hint="Pieces of more than two characters are never tried. → Where can a piece begin that "
         "ends at place `end`?",
     ),
     Misconception(
@@ -2848,8 +3850,8 @@ _VITERBI_WRONG = [
     Misconception(
         name="score first",
         wrong=_table(finish=lambda pieces, score: (score, pieces)),
-        hint="You return the score first and the pieces second. → In which order does the "
-        "docstring's Returns name them?",
+        hint="What you return isn't the pieces first and the score second, as two results. → In "
+        "which order does the docstring's Returns name them?",
     ),
     Misconception(
         name="joined into one string",
@@ -2862,6 +3864,60 @@ _VITERBI_WRONG = [
         wrong=_table(finish=lambda pieces, score: pieces),
         hint="You return the pieces and leave out the score. → Which two results does the "
         "docstring name?",
+    ),
+    Misconception(
+        name="joined like BPE",
+        wrong=_merging,
+        hint="You begin with characters and join neighbours as long as that makes the sum larger, "
+        "as BPE would. A step that first makes it smaller can lead to the best way. → What "
+        "is the best way to reach each place of the text?",
+    ),
+    Misconception(
+        name="the longest piece anywhere",
+        wrong=_longest_anywhere,
+        hint="You take the longest piece that is in the text, then go on at both sides of it. A "
+        "long piece can be rare, or leave a bad rest. → Which ways to reach the end of the "
+        "text are there, and what does each sum to?",
+    ),
+    Misconception(
+        name="the best for each character",
+        wrong=_greedy(lambda piece, log_probs: log_probs[piece] / len(piece)),
+        hint="You take at each place the piece with the best score per character, and never look "
+        "back. A good beginning can leave a bad rest. → What is the best way to reach each "
+        "place of the text, not only the next one?",
+    ),
+    Misconception(
+        name="two beginnings kept",
+        wrong=_beam(2),
+        hint="You keep a few of the best beginnings. Longer ones have smaller sums, so that a "
+        "good long one is thrown away for short ones. → For which of the beginnings that end "
+        "at the same place is one enough?",
+    ),
+    Misconception(
+        name="a table of −100",
+        wrong=_filled(-100.0, 0.0),
+        hint="A fixed number such as −100 stands for what isn't reached yet, or for what is no "
+        "piece. The best sum of a long text is lower than that, so that it stays whole. → "
+        "Which number is smaller than any score?",
+    ),
+    Misconception(
+        name="a piece for each place",
+        wrong=_a_piece_for_each_place,
+        hint="You return the last piece of the best way to every place. Only those count that lie "
+        "on the best way to the end. → At which place does the walk back begin, and where "
+        "does it go from there?",
+    ),
+    Misconception(
+        name="no piece longer than three",
+        wrong=_table(longest=3),
+        hint="Pieces of more than three characters are never tried. → Where can a piece begin "
+        "that ends at place `end`?",
+    ),
+    Misconception(
+        name="no piece longer than four",
+        wrong=_table(longest=4),
+        hint="The longest pieces are never tried, those of more than four characters. → Where can "
+        "a piece begin that ends at place `end`?",
     ),
 ]
 
@@ -3095,9 +4151,6 @@ def _ascii_only(word: str) -> list[bytes]:
     return [bytes([b]) for b in word.encode("ascii", errors="ignore")]
 
 
-_BYTE_MERGES = [(b"u", b"g"), (b"b", b"ug"), (b" ", b"bug"), (b"g", b"s")]
-
-
 def _random_bytes(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 38])
     merges = [
@@ -3115,18 +4168,29 @@ def _random_bytes(seed: int) -> dict[str, Any]:
 _IDS_CASES = [
     Case(
         name="a word",
-        inputs={"text": "bugs", "merges": _BYTE_MERGES},
+        inputs={"text": "bugs", "merges": [(b"u", b"g"), (b"b", b"ug")]},
         shows="the broken program can do this one",
     ),
     Case(
-        name="the left pair was learned later",
-        inputs={"text": "abc", "merges": [(b"b", b"c"), (b"a", b"b")]},
-        shows="the rank decides",
+        name="pairs that share a byte",
+        inputs={
+            "text": "abc-fed-ghi-hi-klm-nopq",
+            "merges": [(a.encode(), b.encode()) for a, b in _SHARED],
+        },
+        shows="the rank decides: not the place, not the alphabet",
     ),
     Case(
         name="two words",
         inputs={"text": "bug bug", "merges": [(b"b", b"u"), (b"bu", b"g"), (b"bug", b" ")]},
         shows="a space begins a pre-token, and no merge reaches across",
+    ),
+    Case(
+        name="a newline and a hyphen",
+        inputs={
+            "text": "b\nB-b",
+            "merges": [(b"b", b"\n"), (b"b\n", b"B"), (b"\n", b"B"), (b"B", b"-")],
+        },
+        shows="characters like any other: no pre-token begins or ends there",
     ),
     Case(
         name="more than one space",
@@ -3157,6 +4221,43 @@ def _numbers_as_symbols(text: str, merges: list[tuple[bytes, bytes]]) -> list[in
 
 
 _split_up: Callable[[str], list[str]] = str.split
+
+
+def _longest(symbols: Sequence[bytes], merges: list[tuple[bytes, bytes]]) -> list[bytes]:
+    return _longest_first(b"".join(symbols), {a + b for a, b in merges})
+
+
+def _longest_first(data: bytes, known: set[bytes]) -> list[bytes]:
+    pieces, start = [], 0
+    while start < len(data):
+        end = len(data)
+        while end > start + 1 and data[start:end] not in known:
+            end -= 1
+        pieces.append(data[start:end])
+        start = end
+    return pieces
+
+
+def _chosen(
+    choose: Callable[[list[Pair]], Pair], rounds: int = 100
+) -> Callable[[Sequence[bytes], list[tuple[bytes, bytes]]], list[bytes]]:
+    """Merge the pair that is chosen among those in the list, round after round."""
+
+    def merge(symbols: Sequence[bytes], merges: list[tuple[bytes, bytes]]) -> list[bytes]:
+        now: tuple[Any, ...] = tuple(symbols)
+        for _ in range(rounds):
+            found = [pair for pair in pairwise(now) if pair in merges]
+            if not found:
+                break
+            now = _merge(now, choose(found))
+        return list(now)
+
+    return merge
+
+
+def _lowest_once(symbols: Sequence[bytes], merges: list[tuple[bytes, bytes]]) -> list[bytes]:
+    return _chosen(lambda found: min(found, key=merges.index), rounds=1)(symbols, merges)
+
 
 _IDS_WRONG = [
     Misconception(
@@ -3189,27 +4290,27 @@ _IDS_WRONG = [
     Misconception(
         name="only spaces are lost",
         wrong=_encoded(split=_split_up),
-        hint="One fault is left: spaces and newlines are lost, so that decoded ids aren't the "
-        "text. → What does `split()` do with the white space that it splits at?",
+        hint="Spaces and newlines are lost, so that decoded ids aren't the text. → What does "
+        "`split()` do with the white space that it splits at?",
     ),
     Misconception(
         name="only the bytes are wrong",
         wrong=_encoded(cut=_code_points),
-        hint="One fault is left: you make one byte of each character, by its number in Unicode. "
-        "For é that's not what UTF-8 has, and € has a number too large. → Which method of a "
-        "string gives its bytes?",
+        hint="You make one byte of each character, by its number in Unicode. For é that's not "
+        "what UTF-8 has, and € has a number too large. → Which method of a string gives its "
+        "bytes?",
     ),
     Misconception(
         name="only the order is wrong",
         wrong=_encoded(merge=_leftmost),
-        hint="One fault is left: you merge the leftmost pair that is in the list. → In abc, with "
-        "b c learned before a b, which pair has to be merged first?",
+        hint="You merge the leftmost pair that is in the list, whenever it was learned. → In abc, "
+        "with b c learned before a b, which pair has to be merged first?",
     ),
     Misconception(
         name="only the spaces themselves are lost",
         wrong=_encoded(split=_spaces_dropped),
-        hint="One fault is left: you split at spaces, and the spaces are gone, so that decoded "
-        "ids aren't the text. → To which pre-token does each space belong?",
+        hint="You split at spaces, and the spaces are gone, so that decoded ids aren't the text. "
+        "→ To which pre-token does each space belong?",
     ),
     Misconception(
         name="a symbol for each character",
@@ -3228,8 +4329,9 @@ _IDS_WRONG = [
     Misconception(
         name="numbers in the place of bytes",
         wrong=_numbers_as_symbols,
-        hint="A loop over bytes gives whole numbers, but merges and `id_of` hold bytes, so that "
-        "neither knows your symbols. → What makes bytes of length 1 of a number?",
+        hint="Your symbols aren't bytes of length 1: a loop over bytes gives whole numbers, and "
+        "so does `tuple` of bytes; a loop over a string gives strings. Neither `merges` nor "
+        "`id_of` know these. → What makes bytes of length 1 of a number?",
     ),
     Misconception(
         name="no merges",
@@ -3319,7 +4421,7 @@ _IDS_WRONG = [
     Misconception(
         name="the highest rank first",
         wrong=_encoded(merge=_highest),
-        hint="Now the pair that was learned *last* is merged first. → Is the pair that was "
+        hint="Now the pair that was learned last is merged first. → Is the pair that was "
         "learned first that of the largest or of the smallest rank?",
     ),
     Misconception(
@@ -3333,6 +4435,168 @@ _IDS_WRONG = [
         wrong=_encoded(first_id=257),
         hint="The ids of what the merges make are too large by 1. The broken program had this "
         "right. → With ids 0 to 255 taken, which is the first that is free?",
+    ),
+    Misconception(
+        name="split at all white space",
+        wrong=_encoded(split=lambda text: re.findall(r"\s?\S+|\s", text)),
+        hint="No character is lost, but a pre-token also begins at a newline, and here only a "
+        "space begins one: in b, newline, B all three are one pre-token. → Which characters "
+        "does `\\\\s` stand for, and `\\\\S`?",
+    ),
+    Misconception(
+        name="newlines apart",
+        wrong=_encoded(split=lambda text: re.findall(r" ?\S+|\s", text)),
+        hint="No character is lost, but a newline is a pre-token by itself, where it's a "
+        "character like any other here. → Which characters does `\\s` stand for, and `\\S`?",
+    ),
+    Misconception(
+        name="lines first",
+        wrong=_encoded(
+            split=lambda text: [
+                p for line in text.splitlines(keepends=True) for p in _at_spaces(line)
+            ]
+        ),
+        hint="No character is lost, but a pre-token ends after a newline, where it's a character "
+        "like any other here. → What begins a pre-token, by the docstring?",
+    ),
+    Misconception(
+        name="lines first, newlines lost",
+        wrong=_encoded(
+            split=lambda text: [p for line in text.split("\n") for p in _at_spaces(line)]
+        ),
+        hint="Newlines are lost: you split at them. → What begins a pre-token, by the docstring?",
+    ),
+    Misconception(
+        name="split at punctuation too",
+        wrong=_encoded(split=lambda text: re.findall(r" ?\w+|\W", text)),
+        hint="No character is lost, but newlines and hyphens are pre-tokens by themselves. → What "
+        "begins a pre-token, by the docstring?",
+    ),
+    Misconception(
+        name="a space only before a word",
+        wrong=_encoded(split=lambda text: re.findall(" ?[^ ]+", text)),
+        hint="Of several spaces only the last is in your pre-tokens, and one at the end is lost. "
+        'The empty strings that `split(" ")` gives stand for spaces, and so do places where '
+        "a regular expression asks for something that isn't one. → Of which pre-tokens does "
+        "a text of two spaces consist?",
+    ),
+    Misconception(
+        name="all spaces before a word",
+        wrong=_encoded(split=lambda text: re.findall(" *[^ ]+| +", text)),
+        hint="No character is lost, but all spaces before a word are in one pre-token with it; "
+        "every space begins a new one here. → Which pre-tokens does a text of two spaces "
+        "have?",
+    ),
+    Misconception(
+        name="runs of spaces, and one before a word",
+        wrong=_encoded(split=lambda text: re.findall(r" ?\S+|\s+", text)),
+        hint="No character is lost, but a run of white space is one pre-token with you, and the "
+        "word behind it gets none of it. → Which pre-tokens does a text of two spaces have?",
+    ),
+    Misconception(
+        name="stripped",
+        wrong=_encoded(split=lambda text: _at_spaces(text.strip())),
+        hint="White space at the ends of the text is gone. → Which line takes it away?",
+    ),
+    Misconception(
+        name="small letters",
+        wrong=lambda text, merges: _encoded()(text.lower(), merges),
+        hint="Capitals come back as small letters: an encoder loses nothing. → Which line changes "
+        "the text?",
+    ),
+    Misconception(
+        name="the last pre-token only",
+        wrong=_encoded(split=lambda text: _at_spaces(text)[-1:]),
+        hint="Only the last pre-token's ids are in your result: the list begins anew with each. → "
+        "Before which loop should the empty list be made?",
+    ),
+    Misconception(
+        name="the first pre-token only",
+        wrong=_encoded(split=lambda text: [next(p for p in _at_spaces(text) if p)]),
+        hint="Only the first pre-token's ids are in your result: the function returns before it "
+        "has seen the others. → How far must `return` be indented to come after the loop?",
+    ),
+    Misconception(
+        name="the rightmost pair",
+        wrong=_encoded(merge=_chosen(lambda found: found[-1])),
+        hint="You merge the rightmost pair that is in the list, whenever it was learned. → In "
+        "abc, with b c learned before a b, which pair has to be merged first? And in ghi, "
+        "with g h before h i?",
+    ),
+    Misconception(
+        name="the first in the alphabet",
+        wrong=_encoded(merge=_chosen(min)),
+        hint="You merge the pair that comes first in the alphabet: `min` without a key compares "
+        "the pairs themselves. → By what should `min` compare them, so that the one learned "
+        "first wins?",
+    ),
+    Misconception(
+        name="the last in the alphabet",
+        wrong=_encoded(merge=_chosen(max)),
+        hint="You merge the pair that comes last in the alphabet: `max` without a key compares "
+        "the pairs themselves. → By what should pairs be compared, so that the one learned "
+        "first wins?",
+    ),
+    Misconception(
+        name="the longest piece first",
+        wrong=_encoded(merge=_longest),
+        hint="You look up the longest piece that the merges make, as WordPiece does. With BPE a "
+        "piece comes about by its merges, one after another. → In abc, with b c learned "
+        "before a b, which pair has to be merged first?",
+    ),
+    Misconception(
+        name="one merge a pre-token",
+        wrong=_encoded(merge=_lowest_once),
+        hint="You merge one pair in each pre-token and stop, or look for pairs only once. → Which "
+        "pairs does bugs have after u g has become ug?",
+    ),
+    Misconception(
+        name="code points modulo 256",
+        wrong=_encoded(cut=lambda word: [bytes([ord(c) % 256]) for c in word]),
+        hint="You make one byte of each character's number, and what doesn't fit into a byte is "
+        "cut off. → Which method of a string gives its bytes?",
+    ),
+    Misconception(
+        name="UTF-16",
+        wrong=_encoded(cut=lambda word: [bytes([b]) for b in word.encode("utf-16-le")]),
+        hint="Your bytes are those of UTF-16: two for every letter, one of them 0. → Which "
+        "encoding does the exercise name?",
+    ),
+    Misconception(
+        name="ids of symbols in lists",
+        wrong=lambda text, merges: [
+            _encoded(split=lambda word: [word])(part, merges) for part in _at_spaces(text)
+        ],
+        hint="You return a list of lists, one for each pre-token. One list of ids is asked for. → "
+        "What does `+=` do with a list, as against `append`?",
+    ),
+    Misconception(
+        name="GPT-2's pattern, nearly",
+        wrong=_encoded(split=lambda text: re.findall(r" ?\w+| ?[^\s\w]+|\s+(?!\S)|\s+", text)),
+        valid_variant=True,
+        hint="this exercise uses a simpler rule than GPT-2: only a space begins a pre-token; you "
+        "also split at punctuation and newlines, and keep runs of spaces together. → Where "
+        "does a pre-token begin, by the docstring?",
+    ),
+    Misconception(
+        name="one white space before a word",
+        wrong=_encoded(split=lambda text: re.findall(r"\s?\S+", text)),
+        hint="You look for words with one white space before them. All the rest is lost, such as "
+        "one of two spaces, and a newline begins a pre-token as a space does. → Which "
+        "characters of the text are in none of your pre-tokens?",
+    ),
+    Misconception(
+        name="all white space apart",
+        wrong=_encoded(split=lambda text: re.split(r"(\s)", text)),
+        hint="No character is lost, but spaces and newlines are pre-tokens by themselves, so that "
+        "no merge joins them to a word. → To which pre-token does a space belong, and to "
+        "which a newline?",
+    ),
+    Misconception(
+        name="the most frequent pair",
+        wrong=_encoded(merge=_chosen(lambda found: max(found, key=found.count))),
+        hint="You merge the pair that is most frequent in the pre-token, as if you trained anew. "
+        "→ In abc, with b c learned before a b, which pair has to be merged first?",
     ),
 ]
 
@@ -3433,7 +4697,8 @@ _BUG_ENCODER = Exercise(
         "merged?",
         'Split so that every space begins a pre-token. Take its bytes from `encode("utf-8")`. Of '
         "all its pairs that are in the list, merge the one that stands first there, until none is "
-        "left: your `segment` does that, on bytes too.",
+        "left. Your `segment` does that, given a list of bytes of length 1; of bytes themselves "
+        "`tuple` would make numbers.",
     ],
     points=4,
     minutes=20,
