@@ -293,7 +293,10 @@ def _best_cut(
     return pieces[::-1], best[-1]
 
 
-def _best_ways(n: int, pieces: Iterable[tuple[int, int, float]]) -> tuple[list[float], list[int]]:
+def _best_ways(
+    n: int,
+    pieces: Iterable[tuple[int, int, float]],  # from i to j, log p
+) -> tuple[list[float], list[int]]:
     """Return the best score up to each place, and where its last piece begins."""
     best, begins = [0.0] + [-inf] * n, [0] * (n + 1)
     for i, j, log_prob in pieces:  # in the order of j
