@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -195,6 +196,42 @@ def test_the_chapter_s_words_give_the_chapter_s_numbers() -> None:
     ]
 
 
+@pytest.mark.parametrize("seed", [OPEN_SEED, *range(6)])
+def test_no_short_cut_finds_the_best_way_in_a_drawn_case(seed: int) -> None:
+    for case in VITERBI.cases[-2:]:
+        inputs = case.build(seed)
+        for cut in ch03._SHORT_CUTS:
+            assert cut(**inputs)[1] < ch03.viterbi(**inputs)[1] - 1e-3
+
+
+def test_ways_to_choose_a_pair_by_anything_but_rank_all_differ() -> None:
+    """So that no program gets another one's diagnosis where it fails first."""
+    inputs = {"word": "abc-fed-ghi-hi-klm-nopq", "merges": ch03._SHARED}
+    assert inputs in [case.inputs for case in SEGMENT.cases]
+    choices: list[Callable[..., Any]] = [
+        lambda pairs, ranks: pairs[0],
+        lambda pairs, ranks: pairs[-1],
+        lambda pairs, ranks: min(pairs),
+        lambda pairs, ranks: max(pairs),
+        lambda pairs, ranks: max(pairs, key=pairs.count),
+        lambda pairs, ranks: min(pairs, key=lambda pair: len("".join(pair))),
+        ch03._learned_last,
+    ]
+    found = [tuple(ch03._by_rank(choose=choose)(**inputs)) for choose in choices]  # type: ignore[arg-type]
+    found.append(tuple(ch03.segment(**inputs)))  # type: ignore[arg-type]
+    assert len(set(found)) == len(found)
+
+
+def test_no_training_makes_the_list_that_is_said_to_be_such() -> None:
+    (case,) = [case for case in SEGMENT.cases if "no training" in case.name]
+    known = set(case.build()["word"])
+    too_early = []
+    for left, right in case.build()["merges"]:
+        too_early += [(left, right)] if not {left, right} <= known else []
+        known.add(left + right)
+    assert too_early == [("abc", "d")]
+
+
 def test_ways_are_too_many_to_try_and_the_feedback_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_ways(text: str, log_probs: dict[str, float]) -> Any:
         ways = ch03._ways(text, log_probs)
@@ -352,6 +389,64 @@ def encoded_without_splitting(text: Any, merges: Any) -> Any:
     return [id_of[s] for s in bpe.apply_merges(text.encode(), merges)]
 
 
+def trained_on_a_text_with_spaces(words: Any, n_merges: Any) -> Any:
+    text: Any = tuple(" ".join(word for word, n in words.items() for _ in range(n)))
+    merges: list[Any] = []
+    while len(merges) < n_merges:
+        counts: dict[Any, int] = {}
+        for pair in pairwise(text):
+            counts[pair] = counts.get(pair, 0) + 1
+        if not counts:
+            break
+        merges.append(max(counts, key=lambda pair: counts[pair]))
+        text = ch03._merge(text, merges[-1])
+    return merges
+
+
+def the_least_pair(word: Any, merges: Any) -> Any:
+    pieces: Any = tuple(word)
+    while pairs := [pair for pair in pairwise(pieces) if pair in merges]:
+        pieces = ch03._merge(pieces, min(pairs))
+    return pieces
+
+
+def cut_by_replacing(word: Any, merges: Any) -> Any:
+    text = "|".join(word)
+    for a, b in merges:
+        text = text.replace(f"{a}|{b}", a + b)
+    return text.split("|")
+
+
+def split_at_white_space(text: Any, merges: Any) -> Any:
+    return ch03._encoded(split=lambda text: re.findall(r"\s?\S+|\s", text))(text, merges)
+
+
+def split_before_what_is_no_space(text: Any, merges: Any) -> Any:
+    return ch03._encoded(split=lambda text: re.findall(" ?[^ ]+", text))(text, merges)
+
+
+def the_tuple_of_bytes(text: Any, merges: Any) -> Any:
+    return ch03._encoded(cut=lambda word: list(word.encode()))(text, merges)  # type: ignore[arg-type]
+
+
+def compared_as_a_list(symbols: Any, pair: Any) -> Any:
+    merged, i = [], 0
+    while i < len(symbols):
+        found = list(symbols)[i : i + 2] == pair
+        merged.append(pair[0] + pair[1] if found else symbols[i])
+        i += 2 if found else 1
+    return merged
+
+
+def the_longest_at_each_place(text: Any, log_probs: Any) -> Any:
+    pieces, start = [], 0
+    while start < len(text):
+        fitting = [piece for piece in log_probs if text.startswith(piece, start)]
+        pieces.append(max(fitting, key=len))
+        start += len(pieces[-1])
+    return pieces, sum(log_probs[piece] for piece in pieces)
+
+
 FIRST_ATTEMPTS = [
     (COUNT, pairs_as_strings, "joined strings for pairs, and every word counts once"),
     (MERGE, merged_in_a_for_loop, "the second half stays"),
@@ -365,6 +460,14 @@ FIRST_ATTEMPTS = [
     (MATCH, matched_with_a_mark_on_the_rest, "never to the end of the word"),
     (VITERBI, a_table_of_zeros, "a table of zeros"),
     (ENCODER, encoded_without_splitting, "the text not split"),
+    (TRAIN, trained_on_a_text_with_spaces, "one text with spaces"),
+    (MERGE, compared_as_a_list, "nothing is kept"),
+    (SEGMENT, the_least_pair, "the first in the alphabet"),
+    (SEGMENT, cut_by_replacing, "replaced in text with a separator"),
+    (VITERBI, the_longest_at_each_place, "the longest piece at each place"),
+    (ENCODER, split_at_white_space, "split at all white space"),
+    (ENCODER, split_before_what_is_no_space, "a space only before a word"),
+    (ENCODER, the_tuple_of_bytes, "numbers in the place of bytes"),
 ]
 
 
