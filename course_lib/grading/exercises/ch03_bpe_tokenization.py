@@ -478,8 +478,8 @@ _COUNT_WRONG = [
     Misconception(
         name="counts begin at 1",
         wrong=_counted(add=lambda old, n: (1 if old is None else old) + n),
-        hint="Every count is too large by 1. → With which number should a pair begin that hasn't "
-        "been met yet?",
+        hint="Every count is too large by 1: a new pair begins at 1, and then its word's count is "
+        "added. → With which number should a pair begin that hasn't been met yet?",
     ),
     Misconception(
         name="a new pair counts twice",
@@ -2852,11 +2852,6 @@ _MATCH_CASES = [
         shows="no other way counts, though it has fewer pieces",
     ),
     Case(
-        name="bugs",
-        inputs={"word": "bugs", "vocab": _VOCAB},
-        shows="##ug is longer than ##u",
-    ),
-    Case(
         name="the first match of the list isn't the longest",
         inputs={"word": "pugs", "vocab": ["[UNK]", "p", "pu", "##g", "##s", "pug", "##gs"]},
         shows="the length decides",
@@ -4464,7 +4459,8 @@ _IDS_WRONG = [
         wrong=_encoded(
             split=lambda text: [p for line in text.split("\n") for p in _at_spaces(line)]
         ),
-        hint="Newlines are lost: you split at them. → What begins a pre-token, by the docstring?",
+        hint="Newlines are lost, because you split the text into lines. → What begins a "
+        "pre-token, by the docstring?",
     ),
     Misconception(
         name="split at punctuation too",
@@ -4561,14 +4557,6 @@ _IDS_WRONG = [
         wrong=_encoded(cut=lambda word: [bytes([b]) for b in word.encode("utf-16-le")]),
         hint="Your bytes are those of UTF-16: two for every letter, one of them 0. → Which "
         "encoding does the exercise name?",
-    ),
-    Misconception(
-        name="ids of symbols in lists",
-        wrong=lambda text, merges: [
-            _encoded(split=lambda word: [word])(part, merges) for part in _at_spaces(text)
-        ],
-        hint="You return a list of lists, one for each pre-token. One list of ids is asked for. → "
-        "What does `+=` do with a list, as against `append`?",
     ),
     Misconception(
         name="GPT-2's pattern, nearly",
