@@ -72,9 +72,9 @@ def rotary_frequencies(d: int, base: float = 10000.0) -> NDArray:
 
 
 def rotate_interleaved(x: NDArray, positions: NDArray, frequencies: NDArray) -> NDArray:
-    """Turn the pairs of neighbouring columns (0, 1), (2, 3), … by their position's angles.
+    """Turn pairs of neighbouring columns by their position's angles.
 
-    At position m pair i, (a, b), becomes ``(a cos mθ_i − b sin mθ_i, a sin mθ_i + b cos mθ_i)``
+    At position m pair i, (a, b) in columns 2i and 2i + 1, becomes ``(a cos mθ_i − b sin mθ_i, a sin mθ_i + b cos mθ_i)``
     (Su et al. 2021, equation 34).
 
     Parameters
@@ -115,16 +115,17 @@ def rotate_interleaved(x: NDArray, positions: NDArray, frequencies: NDArray) -> 
     angles = positions[..., None] * widen(frequencies)  # (..., n, pairs)
     cos, sin = np.cos(angles).astype(wide.dtype), np.sin(angles).astype(wide.dtype)
     a, b = wide[..., 0:d_rotated:2], wide[..., 1:d_rotated:2]
-    pairs = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)  # (..., n, pairs, 2)
-    turned = pairs.reshape(*x.shape[:-1], d_rotated)
+    pairs = [a * cos - b * sin, a * sin + b * cos]  # (..., n, pairs) each
+    turned = np.stack(pairs, axis=-1).reshape(*x.shape[:-1], d_rotated)
     return np.concatenate([turned, wide[..., d_rotated:]], axis=-1).astype(x.dtype)
 
 
 def rotate_half_split(x: NDArray, positions: NDArray, frequencies: NDArray) -> NDArray:
-    """Turn the pairs of columns (0, d/2), (1, d/2 + 1), … by their position's angles.
+    """Turn pairs of columns half the width apart by their position's angles.
 
-    The same rotation as `rotate_interleaved`, of pairs whose first members fill the first half of
-    the columns and whose second members the second: what the published code of Llama does.
+    The same rotation as `rotate_interleaved`, of the pairs (0, d/2), (1, d/2 + 1), …: their first
+    members fill the first half of the columns, their second members the second. It's what the
+    Llama of transformers does.
 
     Parameters
     ----------
@@ -163,11 +164,12 @@ def rotate_half_split(x: NDArray, positions: NDArray, frequencies: NDArray) -> N
     angles = positions[..., None] * widen(frequencies)  # (..., n, pairs)
     cos, sin = np.cos(angles).astype(wide.dtype), np.sin(angles).astype(wide.dtype)
     a, b, rest = wide[..., :half], wide[..., half : 2 * half], wide[..., 2 * half :]
-    return np.concatenate([a * cos - b * sin, a * sin + b * cos, rest], axis=-1).astype(x.dtype)
+    turned = [a * cos - b * sin, a * sin + b * cos, rest]
+    return np.concatenate(turned, axis=-1).astype(x.dtype)
 
 
 def half_split_permutation(d: int) -> NDArray[np.int64]:
-    """Return the order of columns that turns interleaved pairs into half-split ones.
+    """Return the order of columns that makes interleaved pairs half-split ones.
 
     With p = ``half_split_permutation(d)``, ``rotate_half_split(x[..., p], …)`` equals
     ``rotate_interleaved(x, …)[..., p]``. Applied to the columns of each head in W_Q and W_K, it
@@ -199,7 +201,7 @@ def half_split_permutation(d: int) -> NDArray[np.int64]:
 
 
 def linear_frequencies(frequencies: NDArray, factor: float) -> NDArray:
-    """Slow all pairs down, so that a context `factor` times as long turns them no farther.
+    """Slow all pairs down by `factor`: a text so much longer turns them no farther.
 
     ``θ_i / factor``, which is to place the tokens at positions ``m / factor``, between those that
     were trained: position interpolation (Chen et al. 2023, equation 4).
@@ -235,7 +237,7 @@ def linear_frequencies(frequencies: NDArray, factor: float) -> NDArray:
 
 
 def ntk_frequencies(d: int, factor: float, base: float = 10000.0) -> NDArray:
-    """Raise the base so that the slowest pair slows down by `factor` and the fastest not at all.
+    """Raise the base: the slowest pair slows down by `factor`, the fastest stays.
 
     ``θ_i = (base · factor^(d / (d − 2)))^(−2i/d)``: pair i slows down by
     ``factor^(2i / (d − 2))``.
@@ -333,7 +335,7 @@ def yarn_frequencies(
     beta_fast: float = 32,
     beta_slow: float = 1,
 ) -> tuple[NDArray, float]:
-    """Leave fast pairs alone, slow the slow ones down by `factor`, and blend in between.
+    """Leave fast pairs alone, slow down slow ones by `factor`, blend in between.
 
     Pair i makes ``r_i = original_length · θ_i / 2π`` turns within the length that was trained. A
     pair with more than `beta_fast` turns keeps its frequency, one with fewer than `beta_slow` gets
@@ -389,7 +391,7 @@ def yarn_frequencies(
         return d * log(original_length / (2 * pi * turns)) / (2 * log(base))
 
     first = max(floor(pair_with(beta_fast)), 0)
-    # Where every pair makes less than one turn, the ramp ends where it begins: all are slowed down.
+    # Where no pair makes a whole turn the ramp ends where it begins.
     last = max(min(ceil(pair_with(beta_slow)), d - 1), first)
     ramp = np.clip((np.arange(d // 2) - first) / max(last - first, 0.001), 0.0, 1.0)
     return (1 - ramp) * original + ramp * original / factor, 0.1 * log(factor) + 1
