@@ -71,8 +71,8 @@ def rotary_frequencies(d: int, base: float = 10000.0) -> Tensor:
 def rotate_interleaved(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:
     """Turn pairs of neighbouring columns by their position's angles.
 
-    At position m pair i, (a, b) in columns 2i and 2i + 1, becomes ``(a cos mθ_i − b sin mθ_i, a sin mθ_i + b cos mθ_i)``
-    (Su et al. 2021, equation 34).
+    Pair i, (a, b), stands in columns 2i and 2i + 1. At position m it becomes
+    ``(a cos mθ_i − b sin mθ_i, a sin mθ_i + b cos mθ_i)`` (Su et al. 2021, equation 34).
 
     Parameters
     ----------
@@ -366,8 +366,8 @@ def yarn_frequencies(
     References
     ----------
     Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023
-    (arXiv:2309.00071), sections 3.2 and 3.4. Their ramp is linear in the number of turns (equation
-    18). This one is that of their code and of transformers: linear in i, between whole numbers.
+    (arXiv:2309.00071), sections 3.2 and 3.4. Their ramp is linear in the number of turns.
+    This one is that of their code and of transformers: linear in i, between whole numbers.
 
     Examples
     --------
