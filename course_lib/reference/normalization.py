@@ -37,7 +37,7 @@ __all__ = [
 
 
 def standardise(x: NDArray, axes: tuple[int, ...], eps: float = 1e-5) -> NDArray:
-    """Subtract the mean over some axes and divide by the standard deviation over the same.
+    """Subtract the mean over some axes, and divide by the deviation over them.
 
     ``(x − μ) / √(σ² + ε)``, where σ² is the mean square of ``x − μ``: divided by the number of
     elements, not by one less.
@@ -77,7 +77,7 @@ def standardise(x: NDArray, axes: tuple[int, ...], eps: float = 1e-5) -> NDArray
 
 
 def layer_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> NDArray:
-    """Give every token mean 0 and variance 1 over its own features, then scale and shift them.
+    """Give every token mean 0 and variance 1, then scale and shift its features.
 
     ``γ ⊙ (x − μ) / √(σ² + ε) + β`` with μ and σ² over the last axis; σ² is divided by d, not d − 1
     (Ba et al. 2016, equations 3 and 4).
@@ -173,7 +173,7 @@ def layer_norm_backward(
 
 
 def rms_norm(x: NDArray, gamma: NDArray, eps: float = 1e-6) -> NDArray:
-    """Give every token a mean square of 1, then scale its features: no mean, no shift.
+    """Give every token a mean square of 1, then scale its features.
 
     ``γ ⊙ x / √(mean(x²) + ε)`` over the last axis (Zhang and Sennrich 2019, equation 4).
 
@@ -211,7 +211,7 @@ def rms_norm(x: NDArray, gamma: NDArray, eps: float = 1e-6) -> NDArray:
 
 
 def batch_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> NDArray:
-    """Give every feature mean 0 and variance 1 over all tokens of the batch; for comparison.
+    """Give every feature mean 0 and variance 1 over all tokens of the batch.
 
     The formula of `layer_norm` with μ and σ² over all axes but the last. These are the statistics
     of the batch at hand, as in training: a token's output depends on all the others.
