@@ -198,7 +198,7 @@ def half_split_permutation(d: int) -> Tensor:
 
 
 def linear_frequencies(frequencies: Tensor, factor: float) -> Tensor:
-    """Slow all pairs down by `factor`: a text so much longer turns them no farther.
+    """Slow all pairs down by `factor`: longer texts turn them no farther.
 
     ``θ_i / factor``, which is to place the tokens at positions ``m / factor``, between those that
     were trained: position interpolation (Chen et al. 2023, equation 4).
