@@ -76,7 +76,12 @@ def standardise(x: Tensor, axes: tuple[int, ...], eps: float = 1e-5) -> Tensor:
     return (centred / torch.sqrt(variance + eps)).to(x.dtype)
 
 
-def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
+def layer_norm(
+    x: Tensor,  # (..., d)
+    gamma: Tensor,  # (d,)
+    beta: Tensor,  # (d,)
+    eps: float = 1e-5,
+) -> Tensor:
     """Give every token mean 0 and variance 1, then scale and shift its features.
 
     ``γ ⊙ (x − μ) / √(σ² + ε) + β`` with μ and σ² over the last axis; σ² is divided by d, not d − 1
@@ -210,7 +215,12 @@ def rms_norm(x: Tensor, gamma: Tensor, eps: float = 1e-6) -> Tensor:
     return (widen(gamma) * wide / torch.sqrt(mean_square + eps)).to(x.dtype)
 
 
-def batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
+def batch_norm(
+    x: Tensor,  # (..., n, d)
+    gamma: Tensor,  # (d,)
+    beta: Tensor,  # (d,)
+    eps: float = 1e-5,
+) -> Tensor:
     """Give every feature mean 0 and variance 1 over all tokens of the batch.
 
     The formula of `layer_norm` with μ and σ² over all axes but the last. These are the statistics
@@ -251,8 +261,13 @@ def batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Ten
     return (widen(gamma) * x_hat + widen(beta)).to(x.dtype)
 
 
-def sequence_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
-    """Give every sequence mean 0 and variance 1 over all it holds; for comparison.
+def sequence_norm(
+    x: Tensor,  # (..., n, d)
+    gamma: Tensor,  # (d,)
+    beta: Tensor,  # (d,)
+    eps: float = 1e-5,
+) -> Tensor:
+    """Give every sequence mean 0 and variance 1 over all it holds.
 
     The formula of `layer_norm` with μ and σ² over the last two axes, tokens and features together:
     a token's output depends on all tokens of its sequence, those that come later included.

@@ -76,7 +76,12 @@ def standardise(x: NDArray, axes: tuple[int, ...], eps: float = 1e-5) -> NDArray
     return (centred / np.sqrt(variance + eps)).astype(x.dtype)
 
 
-def layer_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> NDArray:
+def layer_norm(
+    x: NDArray,  # (..., d)
+    gamma: NDArray,  # (d,)
+    beta: NDArray,  # (d,)
+    eps: float = 1e-5,
+) -> NDArray:
     """Give every token mean 0 and variance 1, then scale and shift its features.
 
     ``γ ⊙ (x − μ) / √(σ² + ε) + β`` with μ and σ² over the last axis; σ² is divided by d, not d − 1
@@ -210,7 +215,12 @@ def rms_norm(x: NDArray, gamma: NDArray, eps: float = 1e-6) -> NDArray:
     return (widen(gamma) * wide / np.sqrt(mean_square + eps)).astype(x.dtype)
 
 
-def batch_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> NDArray:
+def batch_norm(
+    x: NDArray,  # (..., n, d)
+    gamma: NDArray,  # (d,)
+    beta: NDArray,  # (d,)
+    eps: float = 1e-5,
+) -> NDArray:
     """Give every feature mean 0 and variance 1 over all tokens of the batch.
 
     The formula of `layer_norm` with μ and σ² over all axes but the last. These are the statistics
@@ -251,8 +261,13 @@ def batch_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> 
     return (widen(gamma) * x_hat + widen(beta)).astype(x.dtype)
 
 
-def sequence_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> NDArray:
-    """Give every sequence mean 0 and variance 1 over all it holds; for comparison.
+def sequence_norm(
+    x: NDArray,  # (..., n, d)
+    gamma: NDArray,  # (d,)
+    beta: NDArray,  # (d,)
+    eps: float = 1e-5,
+) -> NDArray:
+    """Give every sequence mean 0 and variance 1 over all it holds.
 
     The formula of `layer_norm` with μ and σ² over the last two axes, tokens and features together:
     a token's output depends on all tokens of its sequence, those that come later included.
