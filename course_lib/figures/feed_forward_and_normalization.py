@@ -399,8 +399,8 @@ def training_runs(
                     va="top",
                 )
             axes.annotate(
-                "guessing", (0.0, guess), (4, 3), xycoords=("axes fraction", "data"),
-                textcoords="offset points", color=MUTED,
+                "guessing", (0.99, guess), (0, 3), xycoords=("axes fraction", "data"),
+                textcoords="offset points", color=MUTED, ha="right",
             )  # fmt: skip
             axes.set_title(title)
             axes.set_ylim(0, guess * 1.75)
