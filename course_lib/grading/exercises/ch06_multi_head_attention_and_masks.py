@@ -67,12 +67,24 @@ def _wide(*shape: int, h: int) -> Callable[[int], dict[str, Any]]:
 
 
 _SPLIT_CASES = [
+    case("3 tokens of width 8, 2 heads | each head has a piece of every token", _wide(3, 8, h=2)),
     case("one head | one more axis, of length 1", _wide(3, 4, h=1)),
     case("one token, 2 heads | its two halves", _wide(1, 6, h=2)),
-    case("3 tokens of width 8, 2 heads | each head has a piece of every token", _wide(3, 8, h=2)),
     case("4 tokens of width 6, 3 heads | heads first, then tokens", _wide(4, 6, h=3)),
     case("2 sentences of 5 tokens, 3 heads | the batch stays in front", _wide(2, 5, 12, h=3)),
 ]
+
+
+def _without_batch(right: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    """Return what an answer does that is right until its first argument has more axes."""
+
+    def stops(*given: Any, **named: Any) -> Any:
+        if next(iter((*given, *named.values()))).ndim > axes:
+            raise ValueError
+        return right(*given, **named)
+
+    return stops
+
 
 _SPLIT_WRONG = [
     wrong(
@@ -119,6 +131,34 @@ _SPLIT_WRONG = [
         lambda x, n_heads: np.stack([x] * n_heads, axis=-3),
         "each head has everything | Every head gets the whole vectors. They share: each has d/h of "
         "the d numbers. → Which columns belong to head 0?",
+    ),
+    wrong(
+        lambda x, n_heads: np.swapaxes(cut(x, n_heads), -3, -2),
+        "cut as (h, n, d/h), then swapped | Two mistakes: `reshape` went straight to (h, n, d/h), "
+        "which cuts tokens up, and the swap then brings heads behind tokens. → In which order are "
+        "the axes right after the last one is cut in two?",
+    ),
+    wrong(
+        lambda x, n_heads: np.flip(split(x, n_heads), axis=-3),
+        "the last head first | Your heads are right and come in reverse order. → Which columns "
+        "belong to head 0?",
+    ),
+    wrong(
+        lambda x, n_heads: split(x, n_heads)[..., 0, :, :],
+        "the first head alone | You return head 0 and no other. → How many axes should the result "
+        "have more than `x`?",
+    ),
+    wrong(
+        lambda x, n_heads: np.stack(np.array_split(x, n_heads, axis=-2), axis=-3),
+        "sentences cut | You cut along the axis of tokens, so each head has a part of the "
+        "sentence. A head has a part of every *vector*. → Which axis has the length d?",
+    ),
+    wrong(
+        _without_batch(split, 2),
+        "a batch has one more axis | For one sentence that's right. In a batch there's one more "
+        "axis in front, and a line of yours doesn't reckon with it: it unpacks two lengths, or "
+        "names axes counted from the front. → Which numbers name tokens and heads however many "
+        "axes there are in front?",
     ),
     wrong(
         lambda x, n_heads: split(x, n_heads).reshape(-1, x.shape[-2], x.shape[-1] // n_heads),
@@ -236,6 +276,34 @@ _MERGE_WRONG = [
         lambda x: merge(x).reshape(-1, x.shape[-3] * x.shape[-1]),
         "the batch flattened | For one sentence that's right. Of a batch you've made one long list "
         "of tokens. → Which axes should stay as they are?",
+    ),
+    wrong(
+        lambda x: x.mean(axis=-3),
+        "the mean over heads | You take the mean of the heads, so nobody can tell any more who "
+        "said what. → If h heads of width d/h are put side by side, how wide is the result?",
+    ),
+    wrong(
+        lambda x: x[..., 0, :, :],
+        "the first head alone | You return what head 0 found, and lose the others. → If h heads "
+        "of width d/h are put side by side, how wide is the result?",
+    ),
+    wrong(
+        lambda x: merge(np.flip(x, axis=-3)),
+        "the last head on the left | Each token's pieces come in reverse order. → Whose numbers "
+        "stand in the first columns?",
+    ),
+    wrong(
+        lambda x: paste(x.swapaxes(-2, -1)),
+        "the wrong two axes swapped | The shape is right, but you've swapped tokens and numbers "
+        "where heads and tokens had to change places. → Which two axes have to be neighbours "
+        "before they become one?",
+    ),
+    wrong(
+        _without_batch(merge, 3),
+        "a batch has one more axis | For one sentence that's right. In a batch there's one more "
+        "axis in front, and a line of yours doesn't reckon with it: it unpacks three lengths, or "
+        "names axes counted from the front. → Which numbers name heads and tokens however many "
+        "axes there are in front?",
     ),
     wrong(
         lambda x: merge(x).swapaxes(-2, -1),
@@ -412,6 +480,51 @@ _MASK_WRONG = [
         "of length 1 belong?",
     ),
     wrong(
+        _masks(shape=lambda p: p),
+        "no axes, and combined as they are | Your padding mask is (b, n). Shapes are matched from "
+        "the *end*, so in the third mask its sentences meet the queries of the causal one: an "
+        "error, or worse. → Where do two axes of length 1 belong?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p[:, None, :]),
+        "no axis for heads | Your masks of padding are (b, 1, n) and (b, n, n). Scores are "
+        "(b, h, n_q, n_k), and shapes are matched from the *end*: sentences would meet heads. → "
+        "Which axis is missing, and where?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p[:, None, :], both=lambda c, p: (c & p)[:, None]),
+        "padding without an axis for heads | Your third mask is right; your padding mask is "
+        "(b, 1, n). Scores are (b, h, n_q, n_k), and shapes are matched from the *end*: sentences "
+        "would meet heads. → Which axis is missing, and where?",
+    ),
+    wrong(
+        _masks(padding=lambda j, lengths, n: j < lengths - 1),
+        "the last real token hidden | Your sentences are one token too short: with length 2 the "
+        "real tokens are 0 and 1. → Which is the last real position?",
+    ),
+    wrong(
+        _masks(padding=lambda j, lengths, n: j < lengths.max()),
+        "one length for all | You hide what is padding for the longest sentence. Shorter ones "
+        "show theirs. → Which shape needs `lengths` so that each sentence is compared with its "
+        "own?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: c ^ p),
+        "combined with XOR | Your third mask allows a look if exactly *one* of the two does. A "
+        "look needs the leave of both. → If both say yes, what is the answer?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: ~(c & p)),
+        "the third mask inverted | Your third mask is True exactly where it should be False; the "
+        "other two are right. → May a token see itself?",
+    ),
+    wrong(
+        _masks(after=lambda *parts: tuple(part.astype(float) for part in parts)),
+        "ones and zeros | The places are right, but your masks hold the numbers 1 and 0. "
+        "`np.where` takes those, `~` and `masked_fill` don't. → Which dtype has the result of a "
+        "comparison?",
+    ),
+    wrong(
         _masks(after=_additive),
         "numbers to add | this exercise uses True and False; yours hold 0 and −∞, to be added to "
         "the scores. → Which comparison gives your zeros, before it's turned into numbers?",
@@ -535,6 +648,33 @@ def _common(make: Callable[..., Callable[..., Any]]) -> list[Misconception]:
             "nothing mixes what they found. → Which matrix hasn't been used?",
         ),
         wrong(
+            make(project=lambda heads, w_o: heads @ w_o.T),
+            "the output's matrix transposed | Your weights are right, but what heads found is "
+            "multiplied by W_O transposed. → What stands in row 0 of w_o: what one number of a "
+            "head is turned into, or what one number of the output is made of?",
+        ),
+        wrong(
+            make(merge=lambda x: merge(np.flip(x, axis=-3))),
+            "the last head on the left | Your weights are right, but heads are put side by side "
+            "in reverse order. → Which rows of W_O are for head 0?",
+        ),
+        wrong(
+            make(scale=lambda d, h: d),
+            "divided by d | Your weights are much too even: scores are divided by the whole width "
+            "itself. → Whose width counts, and what is to be done to it before you divide?",
+        ),
+        wrong(
+            make(scale=lambda d, h: sqrt(h)),
+            "scaled by √h | You divide scores by the root of the *number* of heads. → How many "
+            "numbers does one head's product add up?",
+        ),
+        wrong(
+            make(scale=lambda d, h: sqrt(h / d)),
+            "multiplied by the root | Your weights are sharper than without any scale: scores are "
+            "multiplied by √(d/h), and the formula divides. → Should a wider head have larger "
+            "scores or not?",
+        ),
+        wrong(
             make(hide=lambda s, mask: s, after_weights=late),
             "masked after the softmax | Hidden weights are 0, but rows no longer sum to 1: hidden "
             "keys still had a share in the sum. → What has to be masked, the scores or the "
@@ -633,6 +773,26 @@ _MULTI_WRONG = [
         "transposes, as is right for an `nn.Linear`, whose weight is (out, in). → What stands in "
         "row 0 of w_q?",
         variant=True,
+    ),
+    wrong(
+        _self(weigh=lambda s: np.nan_to_num(s)),
+        "no softmax | Your weights are the scores themselves: they don't sum to 1, and some are "
+        "negative. → Which step turns scores into weights?",
+    ),
+    wrong(
+        _self(hide=lambda s, mask: hide(s, None if mask is None else mask.swapaxes(-2, -1))),
+        "mask transposed | Your mask has its axes of queries and keys swapped. → Is the row of a "
+        "mask the one who looks, or the one who is looked at?",
+    ),
+    wrong(
+        _self(inputs=lambda a, b, q, k, v: (a @ q, b @ k, b @ k)),
+        "keys for values | Your weights are right, but what they weigh are the keys. → Which "
+        "matrix hasn't been used?",
+    ),
+    wrong(
+        _self(inputs=lambda a, b, q, k, v: (a @ q, b @ q, b @ v)),
+        "queries for keys | Keys of yours are made with W_Q, so everybody likes themselves best. "
+        "→ Which matrix hasn't been used?",
     ),
     wrong(
         _self(hide=lambda s, mask: hide(s, _not(mask))),
@@ -779,6 +939,21 @@ def _sources(
     return build
 
 
+def _far(seed: int) -> dict[str, Any]:
+    """Real scores are below −10⁴, left-overs of padding would score above 10⁹."""
+    rng = np.random.default_rng([seed, 6])
+    x_q, real = rng.uniform(200, 210, (1, 2, 4)).round(), rng.uniform(-110, -100, (1, 2, 4)).round()
+    one = np.eye(4)
+    return {
+        "x_q": x_q,
+        "x_kv": np.concatenate([real, np.full((1, 1, 4), 1e8)], axis=1),
+        "lengths": np.array([2]),
+        **dict.fromkeys(("w_q", "w_k", "w_v"), one),
+        "w_o": draw(rng, 4, 4),
+        "n_heads": 2,
+    }
+
+
 _CROSS_CASES = [
     case("one source token, one head | its value, projected", _sources(1, 2, 1, 3, 1, 1)),
     case("2 queries, 3 source tokens, one head | the source is asked", _sources(1, 2, 3, 4, 1, 3)),
@@ -786,12 +961,13 @@ _CROSS_CASES = [
     case("4 source tokens, of which 2 are real | the rest is padding", _sources(1, 3, 4, 6, 2, 2)),
     case(
         "3 pairs, sources of 5, 1 and 4 tokens | each pair by itself",
-        _sources(3, 2, 5, 8, 2, 5, 1, 4),
+        _sources(3, 3, 5, 8, 2, 5, 1, 4),
     ),
     case(
-        "more queries than source tokens, 3 heads | nothing is causal",
-        _sources(2, 6, 4, 9, 3, 3, 4),
+        "3 pairs, 3 heads, 6 queries | heads aren't pairs, and nothing is causal",
+        _sources(3, 6, 4, 9, 3, 3, 4, 1),
     ),
+    case("scores far below 0 | padding stays hidden, however large its numbers", _far),
 ]
 
 
@@ -805,6 +981,11 @@ def _unmasked(j: NDArray, lengths: NDArray, n_q: int) -> NDArray:
 
 def _causally(j: NDArray, lengths: NDArray, n_q: int) -> NDArray:
     return (j < lengths[:, None])[:, None, None] & np.tri(n_q, len(j), dtype=bool)
+
+
+def _unshifted(s: NDArray) -> NDArray:
+    e = np.exp(s)
+    return e / e.sum(axis=-1, keepdims=True)
 
 
 _CROSS_WRONG = [
@@ -856,8 +1037,70 @@ _CROSS_WRONG = [
     wrong(
         _cross(real=lambda j, lengths, n_q: j < lengths[:, None]),
         "a mask of two axes | For one pair that's right. Scores are (b, h, n_q, n_k), and shapes "
-        "are matched from the *end*: in a batch your mask's pairs meet queries. → Where do two "
-        "axes of length 1 belong?",
+        "are matched from the *end*: in a batch your mask's pairs meet queries. If there are as "
+        "many of them, nobody complains. → Where do two axes of length 1 belong?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths[:, None])[:, None]),
+        "a mask of three axes | For one pair that's right. Scores are (b, h, n_q, n_k), and shapes "
+        "are matched from the *end*: in a batch your mask's pairs meet heads. If there are as "
+        "many of them, nobody complains. → Which axis is missing, and where?",
+    ),
+    wrong(
+        _cross(hide=lambda s, mask: hide(s, mask, -1e4)),
+        "a number for −∞ | All is right unless real scores are lower than your number, or, if you "
+        "add it, a score of the padding is higher: then padding wins. Its left-overs may be "
+        "anything finite. → What should a hidden score become, whatever it was?",
+    ),
+    wrong(
+        _cross(weigh=_unshifted),
+        "no maximum subtracted | All is right unless scores are far from 0: exp becomes 0 or ∞ for "
+        "all of a row, and 0/0 is NaN. → What may be subtracted from all scores of a row without "
+        "changing its weights?",
+    ),
+    wrong(
+        _cross(
+            real=lambda j, lengths, n_q: (np.arange(n_q) < lengths[:, None])[:, None, :, None],
+            weigh=softmax,
+        ),
+        "padding along queries, zeros | You hide *queries* behind the length, so they get weights "
+        "of 0, and padding is seen. → Which axis of the scores is that of keys?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j >= lengths[:, None])[:, None, None], weigh=softmax),
+        "padding mask inverted, zeros | Your queries look at the padding alone, and at nothing "
+        "where there's none. → Which keys are real tokens?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths[:, None] - 1)[:, None, None]),
+        "the last real token hidden | Your sources are one token too short: with length 2 the real "
+        "tokens are 0 and 1. → Which is the last real position?",
+    ),
+    wrong(
+        _cross(inputs=lambda a, b, q, k, v: (a @ q, b @ k, b)),
+        "values not projected | Your weights are right, but what they weigh are the source's "
+        "tokens themselves. → Which matrix hasn't been used?",
+    ),
+    wrong(
+        _cross(inputs=lambda a, b, q, k, v: (a @ k, b @ q, b @ v)),
+        "W_Q and W_K swapped | The target is multiplied by W_K and the source by W_Q. → Who asks, "
+        "and which matrix makes queries?",
+    ),
+    wrong(
+        _cross(returns=lambda output, weights: (output, weights.mean(axis=0))),
+        "the mean over pairs | Your output is right; your weights are the mean over the *pairs*, "
+        "a table for each head. → Which axis of (b, h, n_q, n_k) is that of heads?",
+    ),
+    wrong(
+        _cross(returns=lambda output, weights: (output, weights.max(axis=-3))),
+        "the largest weight of all heads | Your output is right; your rows sum to more than 1, "
+        "since you take the largest of the heads' weights. → What is the difference between a "
+        "maximum over heads and a mean?",
+    ),
+    wrong(
+        lambda a, b, lengths, q, k, v, o, n_heads: _cross()(a, b, lengths, q, k, v, o, 1),
+        "one head | You let one head of the whole width attend, however many are asked for. → "
+        "Where does `n_heads` come in?",
     ),
     wrong(
         _cross(real=lambda j, lengths, n_q: (np.arange(n_q) < lengths[:, None])[:, None, :, None]),
@@ -979,6 +1222,11 @@ def _halved(n_q: int, n_k: int, d: int, n_heads: int) -> Any:
     return tuple(part // 2 for part in _count()(n_q, n_k, d, n_heads))
 
 
+_NARROW = (
+    "every head was given the whole width d. They share it: a head's matrices are (d × d/h), its "
+    "queries and keys d/h wide. → What do h heads of width d/h cost together?"
+)
+
 _FLOPS_WRONG = [
     wrong(
         _halved,
@@ -991,6 +1239,74 @@ _FLOPS_WRONG = [
         _count(attention=lambda q, k, d, h: 4 * h * q * k * d),
         "h times the scores | You count every head at the whole width. A head's queries and keys "
         "are d/h wide. → What do h heads of width d/h cost together?",
+    ),
+    wrong(
+        _count(
+            lambda q, k, d, h: h * (2 * q + 4 * k) * d * d,
+            lambda q, k, d, h: 4 * h * q * k * d,
+            lambda q, k, d, h: 2 * h * q * d * d,
+        ),
+        f"everything h times | All three numbers are h times too large: {_NARROW}",
+    ),
+    wrong(
+        _count(
+            lambda q, k, d, h: h * (2 * q + 4 * k) * d * d, lambda q, k, d, h: 4 * h * q * k * d
+        ),
+        f"all but the output h times | The first two numbers are h times too large: {_NARROW}",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: h * (2 * q + 4 * k) * d * d),
+        f"the first number h times | The first number is h times too large: {_NARROW}",
+    ),
+    wrong(
+        _count(output=lambda q, k, d, h: 2 * h * q * d * d),
+        "the output h times | The last number is h times too large. Heads are put side by side "
+        "first, then projected at once. → How wide is what W_O is multiplied with?",
+    ),
+    wrong(
+        _count(output=lambda q, k, d, h: 2 * q * d * d // h),
+        "the output of one head | The last number is h times too small. Heads are put side by "
+        "side first, then projected at once. → How wide is what W_O is multiplied with?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 4 * q * d * d + 2 * k * d * d),
+        "n_q and n_k exchanged | In the first number you take n_q for n_k and the other way round. "
+        "One of the three matrices meets those who ask, two meet those who are asked. → Which?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 6 * k * d * d),
+        "queries as many as keys | For self-attention that's right. In cross-attention queries "
+        "come from another sequence, with a length of its own. → Which tokens are multiplied by "
+        "W_Q?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 4 * k * d * d),
+        "no queries | The first number is that of keys and values alone. → Which matrix do those "
+        "who ask meet?",
+    ),
+    wrong(
+        _count(attention=lambda q, k, d, h: 4 * q * q * d),
+        "n_q squared | For self-attention that's right. In cross-attention the table of scores "
+        "isn't square. → How many rows has it, and how many columns?",
+    ),
+    wrong(
+        _count(attention=lambda q, k, d, h: 4 * k * k * d),
+        "n_k squared | For self-attention that's right. In cross-attention the table of scores "
+        "isn't square. → How many rows has it, and how many columns?",
+    ),
+    wrong(
+        _count(attention=lambda q, k, d, h: 4 * h * q * k),
+        "a product counted as one | You count 4 FLOPs for each score of each head. A score is a "
+        "product of two vectors. → How many numbers do they have?",
+    ),
+    wrong(
+        _count(
+            lambda q, k, d, h: (q + 2 * k) * d * d,
+            lambda q, k, d, h: 4 * q * k * d,
+            lambda q, k, d, h: q * d * d,
+        ),
+        "two counts | In the middle you count a multiplication and an addition as 2 FLOPs, in the "
+        "projections as 1. → What does a product of (m × k) and (k × p) cost here?",
     ),
     wrong(
         _count(attention=lambda q, k, d, h: 4 * q * k * d // h),
