@@ -35,7 +35,8 @@ LOSSES = {
     "learned": RUNS + 0.2,
     "rotary": RUNS - 0.2,
     "linear biases (ALiBi)": RUNS,
-    "rotary, interpolated, trained on": RUNS - 0.1,
+    "interpolation, 60 steps more": RUNS - 0.1,
+    "as trained, 60 steps more": RUNS - 0.3,
 }
 
 PLOTS: dict[str, Callable[[], Plot]] = {
@@ -201,12 +202,43 @@ def test_the_plotted_score_of_equal_vectors_is_that_of_rotated_ones() -> None:
         assert value == pytest.approx(score(ones, ones, theta, 3, 3 + int(offset)) / 16)
 
 
-def test_the_bound_bounds_nothing_that_it_does_not_name_and_falls() -> None:
+def test_no_score_of_pairs_that_are_alike_lies_above_the_bound_and_one_reaches_it() -> None:
+    figure = figures.score_against_offset(d=16, furthest=20).figure
+    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    bound = np.asarray(lines["bound where pairs are alike"].get_ydata())
+    assert bound[0] == 1.0
+    assert (np.asarray(lines["equal vectors"].get_ydata()) <= bound + 1e-12).all()
+    key, theta = np.tile([1.0, 0.0], 8), rotary_frequencies(16)
+    for offset in range(21):
+        of_angles = [
+            score(np.tile([np.cos(a), np.sin(a)], 8), key, theta, 0, offset) / 8
+            for a in np.linspace(0, 2 * pi, 361)
+        ]
+        assert max(of_angles) == pytest.approx(bound[offset], abs=1e-3)
+
+
+def test_the_bound_falls() -> None:
     figure = figures.score_against_offset().figure
     lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
-    bound = np.asarray(lines["bound of Su et al."].get_ydata())
-    assert bound[0] == 1.0
+    bound = np.asarray(lines["bound where pairs are alike"].get_ydata())
     assert bound[500:].mean() < 0.5 * bound[1:50].mean()
+
+
+def test_a_method_has_one_colour_in_all_figures_and_more_training_is_dashed() -> None:
+    ramps = figures.frequency_ramps(THETA, STRETCHED, 4096).figure.axes[0]
+    names = ["rotary as trained", *STRETCHED, "as trained, 60 steps", "interpolated, 60 steps"]
+    plot = figures.loss_against_position(dict.fromkeys(names, RUNS), 32).figure.axes[0]
+    lines = {line.get_label(): line for line in plot.get_lines()}
+    for line in ramps.get_lines()[: len(STRETCHED)]:
+        assert lines[line.get_label()].get_color() == line.get_color()
+        assert lines[line.get_label()].get_marker() == line.get_marker()
+    assert len({lines[name].get_color() for name in ["rotary as trained", *STRETCHED]}) == 4
+    for more, name in (
+        ("as trained, 60 steps", "rotary as trained"),
+        ("interpolated, 60 steps", "position interpolation"),
+    ):
+        assert lines[more].get_color() == lines[name].get_color()
+        assert lines[more].get_linestyle() != lines[name].get_linestyle()
 
 
 def test_the_plotted_ramps_are_how_many_times_slower_each_pair_is() -> None:
@@ -248,7 +280,7 @@ def test_the_lines_of_losses_are_means_of_runs_in_bins() -> None:
             "a must be a row of at least two positive numbers",
         ),
         (lambda: figures.frequency_ramps(THETA, STRETCHED, 0), "original_length must be a whole"),
-        (lambda: figures.loss_against_position({}, 4), "losses must have one to five models"),
+        (lambda: figures.loss_against_position({}, 4), "losses must have one to six models"),
         (
             lambda: figures.loss_against_position({"a": np.ones(8)}, 4),
             r"losses\['a'\] must be numbers of one shape \(seeds, length\)",
