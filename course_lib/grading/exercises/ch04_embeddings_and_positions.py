@@ -86,10 +86,10 @@ def _sentence(
 
 
 _EMBED_CASES = [
+    case("one token, width 4 | twice its row", _sentence(rows=6, width=4, ids=[3])),
     case(
         "one token, width 1 | √1 = 1, so it's the row as it is", _sentence(rows=6, width=1, ids=[2])
     ),
-    case("one token, width 4 | twice its row", _sentence(rows=6, width=4, ids=[3])),
     case("the first and the last row | ids begin at 0", _sentence(rows=5, width=3, ids=[0, 4])),
     case(
         "a token that comes twice | the same row both times",
@@ -171,6 +171,42 @@ _EMBED_WRONG = [
         _look(rows=lambda ids, table: table[ids - 1]),
         "ids counted from 1 | Every token has the row before its own, and token 0 the last one, "
         "since numpy counts −1 from the end. → Which row belongs to id 0?",
+    ),
+    wrong(
+        _look(rows=lambda ids, table: table[ids + 1]),
+        "one row too far | Every token has the row after its own, and the last one has none. → "
+        "Which row belongs to id 0?",
+    ),
+    wrong(
+        _look(rows=lambda ids, table: table.T[ids]),
+        "the table turned | You turn the table, so that an id picks a column. → In a table "
+        "(vocab_size, d), along which axis does a token's vector lie?",
+    ),
+    wrong(
+        _look(factor=lambda ids, table: sqrt((*ids.shape, table.shape[1])[1])),
+        "the width read off axis 1 | For one sentence that's right. In a batch axis 1 of what you "
+        "looked up is the length. → Which number names the last axis however many there are in "
+        "front?",
+    ),
+    wrong(
+        lambda ids, table: _look()(ids if ids.ndim == 1 else ids[0], table),
+        "the first sentence alone | For one sentence that's right. Of a batch you return the first "
+        "sentence and lose the others. → Which axes of `ids` should the result keep?",
+    ),
+    wrong(
+        lambda ids, table: _look()(ids, table).sum(axis=-2),
+        "a sentence in one vector | You add the vectors of a sentence up. Every token keeps its "
+        "own. → How many vectors should 4 tokens become?",
+    ),
+    wrong(
+        lambda ids, table: _look()(ids, table).mean(axis=0),
+        "the mean over the first axis | You take the mean over the first axis. Every token keeps "
+        "a vector of its own. → How many vectors should 4 tokens become?",
+    ),
+    wrong(
+        lambda ids, table: _unit(table[ids]) * sqrt(table.shape[1]),
+        "length √d | Your rows all have the length √d: you divide each by its own length first. → "
+        "By which *one* number, the same for all tokens, does the formula multiply?",
     ),
     wrong(
         _look(rows=lambda ids, table: table[:, ids]),
@@ -320,11 +356,11 @@ def _flowing(*ids: Any, width: int, rows: int) -> Callable[[int], dict[str, Any]
 
 _GRADIENT_CASES = [
     case(
-        "one token, width 1 | its row gets the gradient, the others 0", _flowing(1, width=1, rows=3)
+        "different tokens, width 2 | each row gets one gradient, times √2",
+        _flowing(3, 0, 2, width=2, rows=5),
     ),
     case(
-        "different tokens, width 2 | each row gets one gradient, times √2",
-        _flowing(3, 0, 2, 1, width=2, rows=5),
+        "one token, width 1 | its row gets the gradient, the others 0", _flowing(1, width=1, rows=3)
     ),
     case(
         "one token three times | what comes from all places adds up",
@@ -391,6 +427,10 @@ def _gradient_in_place(ids: NDArray, d_output: NDArray, n_rows: int) -> Any:
     return d_table
 
 
+def _length_back(ids: NDArray, d_output: NDArray, n_rows: int) -> Any:
+    return _back(factor=lambda g, n_rows: sqrt(ids.shape[-1]))(ids, d_output, n_rows)
+
+
 def _unscaled(g: NDArray, n_rows: int) -> float:
     return 1.0
 
@@ -421,6 +461,26 @@ _GRADIENT_WRONG = [
         _back(factor=lambda g, n_rows: 1 / sqrt(g.shape[-1])),
         "divided by √d | You undo the scale of the forward pass. A gradient isn't an inverse: it's "
         "multiplied by what the value was multiplied by. → What is the derivative of √d · x by x?",
+    ),
+    wrong(
+        _length_back,
+        "the root of the length | You scale by the root of the number of tokens, and `embed` took "
+        "the width of a row. → Which axis of `d_output` has the length d?",
+    ),
+    wrong(
+        _back(factor=lambda g, n_rows: sqrt(g.shape[-1]) / len(g)),
+        "divided by the first axis | Your numbers are too small: they're divided by the number of "
+        "tokens, or of sentences. A mean is the loss's affair, and in `d_output` already. → Which "
+        "factor did `embed` multiply by?",
+    ),
+    wrong(
+        lambda ids, d_output, n_rows: (
+            _back()(ids, d_output, n_rows)
+            if ids.ndim == 1
+            else _back()(ids[0], d_output[0], n_rows)
+        ),
+        "the first sentence alone | For one sentence that's right. Of a batch only the first one "
+        "reaches your table. → How many places in the batch used the table?",
     ),
     wrong(
         _back(factor=lambda g, n_rows: sqrt(n_rows)),
@@ -485,7 +545,7 @@ _GRADIENT_WRONG = [
         "before?",
     ),
     wrong(
-        lambda ids, g, n_rows: sqrt(g.shape[-1]) * g,
+        lambda ids, d_output, n_rows: sqrt(d_output.shape[-1]) * d_output,
         "a row for each token | You return a gradient for every *place* in the text. The table "
         "has a row for every token of the vocabulary. → To which row of the table does the "
         "gradient of place t belong?",
@@ -637,7 +697,7 @@ def _waves(
 
 
 _WAVE_CASES = [
-    case("position 0, width 4 | 0 and 1 take turns", {"n": 1, "d": 4}),
+    case("3 positions, width 6 | at position 0, 0 and 1 take turns", {"n": 3, "d": 6}),
     case("5 positions, width 2 | one hand, a radian a position", {"n": 5, "d": 2}),
     case(
         "6 positions, width 8 | four hands, each 10 times slower than the one before",
@@ -723,6 +783,60 @@ _WAVE_WRONG = [
         "power of the base. → Should the last hand be the fastest or the slowest?",
     ),
     wrong(
+        _waves(angle=lambda p, speed: pi * p[:, None] * speed),
+        "half turns | You multiply angles by π. The first hand turns by one radian a position, not "
+        "by half a turn. → Where does π stand in the formula?",
+    ),
+    wrong(
+        _waves(angle=lambda p, speed: p[:, None] / len(p) * speed),
+        "positions as shares | You divide positions by n, so that a text of another length gives "
+        "the same place another row. → By how many radians does the first hand turn a position?",
+    ),
+    wrong(
+        _waves(exponent=lambda i, d: (2 * i + 1) / d),
+        "exponent (2i + 1)/d | Your first hand is too slow already: every pair has the odd "
+        "column's number in its exponent. → What is the exponent of the first pair?",
+    ),
+    wrong(
+        _waves(odd=lambda i, d: 2 * (i + 1) / d),
+        "a cosine with the next sine's speed | Your sines are right; each cosine turns as slowly "
+        "as the *next* sine. → Which exponent do columns 2i and 2i + 1 share?",
+    ),
+    wrong(
+        lambda n, d, base=10000.0: _waves()(n, d, np.e),
+        "e for the base | Your hands slow down far too little: e is raised to the power of −2i/d. "
+        "→ By what must the exponent be multiplied so that e to its power is the base's power?",
+    ),
+    wrong(
+        lambda n, d, base=10000.0: _waves()(n, d, np.exp(np.log10(base))),
+        "the wrong logarithm | Your hands slow down too little: the logarithm to base 10 stands in "
+        "an `exp`, which takes the natural one. → Which function undoes `np.exp`?",
+    ),
+    wrong(
+        _waves(layout=lambda sines, cosines: _beside(cosines, sines)),
+        "cosines, then sines | All your cosines stand on the left and all sines on the right. In "
+        "the formula they take turns, beginning with a sine. → Which columns does an index like "
+        "`[:, 0::2]` name?",
+    ),
+    wrong(
+        lambda n, d, base=10000.0: np.array(
+            [_waves()(n, d, base)[:, 0::2], _waves()(n, d, base)[:, 1::2]]
+        ).reshape(n, d),
+        "reshaped, not interleaved | All sines come first, then all cosines, cut anew into rows: "
+        "`reshape` fills rows in the order in which numbers lie in memory. → Along which axis "
+        "must sines and cosines be stacked, so that they're neighbours?",
+    ),
+    wrong(
+        _waves(layout=lambda sines, cosines: _beside(sines, 0 * cosines)),
+        "half filled | The left half holds sines, the right half is empty. Sines belong into every "
+        "other column. → Which columns does an index like `[:, 0::2]` name?",
+    ),
+    wrong(
+        _waves(functions=(lambda a: a, lambda a: a)),
+        "angles alone | You return the angles themselves. Without sine and cosine they grow "
+        "without end. → Which two functions make coordinates of an angle?",
+    ),
+    wrong(
         _waves_by(lambda p, i, d, base: p / base**2 * i / d),
         "brackets missing | Your first hand stands still: in Python `base ** 2 * i / d` squares "
         "the base, and multiplies by what should be in its exponent. → Which brackets does the "
@@ -742,8 +856,8 @@ _WAVE_WRONG = [
     ),
     wrong(
         _waves_by(lambda p, i, d, base: p / base ** (2.0 * i)),
-        "d left out | Your first hand is right and the others stand nearly still: the exponent "
-        "is 2i, whatever the width. → What should be the exponent of the last pair, roughly?",
+        "d left out | Your first hand is right and the others stand nearly still: their exponent "
+        "is much too large. → What should be the exponent of the last pair, roughly?",
     ),
     wrong(
         _waves_by(lambda p, i, d, base: p / base * (2 * i / d)),
@@ -955,15 +1069,21 @@ def _turn_overlapping(k: int, d: int, base: float = 10000.0) -> Any:
     return out
 
 
+def _turn_short(k: int, d: int, base: float = 10000.0) -> Any:
+    out = _turn()(k, d, base)
+    out[-2:] = 0.0
+    return out
+
+
 def _first_hand(k: int, d: int, out: NDArray) -> Any:
     out[:2, :2] = _rotation(cos(k), sin(k))
     return out
 
 
 _TURN_CASES = [
+    case("by 3, width 6 | three hands, each by an angle of its own", {"k": 3, "d": 6}),
     case("no shift, width 4 | the identity", {"k": 0, "d": 4}),
     case("by 1, width 2 | one hand, turned by a radian", {"k": 1, "d": 2}),
-    case("by 3, width 6 | three hands, each by an angle of its own", {"k": 3, "d": 6}),
     case("back by 2, width 4 | the other way round", {"k": -2, "d": 4}),
     case("by 5, width 8, base 100 | the base is an argument", {"k": 5, "d": 8, "base": 100.0}),
     case("by 1,000, width 4 | one matrix, however far", {"k": 1000, "d": 4}),
@@ -1006,6 +1126,42 @@ _TURN_WRONG = [
         _turn(exponent=lambda i, d: 0.0),
         "one angle for all hands | You turn all hands by k radians. Only the first one is that "
         "fast. → By how much does the hand of pair i turn in k positions?",
+    ),
+    wrong(
+        _turn(angle=lambda a: 2 * pi * a),
+        "whole turns | You multiply angles by 2π, so that the first hand comes back to its start "
+        "whatever k is. → By how many radians does the first hand turn a position?",
+    ),
+    wrong(
+        _turn(exponent=lambda i, d: -(-2 * i // d)),
+        "the exponent cut to a whole number | Your first hand is right, and the others hardly "
+        "turn: `//` rounds their exponents to a whole number. → What does `//` make of −2 / 6?",
+    ),
+    wrong(
+        _turn_by(lambda k, i, d, base: base ** (-2 * i * k / d)),
+        "k in the exponent | You put k into the exponent, so that the first hand turns by 1 "
+        "whatever k is. → By how much does the hand of pair i turn in k positions, if it turns by "
+        "base^(−2i/d) in one?",
+    ),
+    wrong(
+        _turn(exponent=lambda i, d: i / max(d // 2 - 1, 1)),
+        "the last speed is 1/base | Your speeds go from 1 down to exactly 1/base; those of the "
+        "encoding stop before. → What is the speed of pair i in exercise 3?",
+    ),
+    wrong(
+        _turn_by(lambda k, i, d, base: k + base ** (-2 * i / d)),
+        "k added | You add k to the speed of a hand, where k positions take k times the angle. → "
+        "By how much does a hand turn for k = 0?",
+    ),
+    wrong(
+        _turn_short,
+        "the last hand forgotten | The last two rows and columns of your matrix are 0, so the last "
+        "hand is lost. → How many hands has a row of width d?",
+    ),
+    wrong(
+        _turn(block=lambda c, s: [[0.0, -s], [s, 0.0]]),
+        "only the corners | You've filled in the sines and left the diagonal empty: with k = 0 "
+        "nothing would be left. → What is sin(a + b)?",
     ),
     wrong(
         _turn(angle=lambda a: a * pi / 180),
@@ -1223,6 +1379,7 @@ def _states(*shape: int, rows: int) -> Callable[[int], dict[str, Any]]:
 
 
 _LOGIT_CASES = [
+    case("2 states, width 3, 5 tokens | a row a state, a column a token", _states(2, 3, rows=5)),
     case("one state, width 1 | each token's number times the state's", _states(1, 1, rows=3)),
     case(
         "a state that is 1 in one place | a column of the table",
@@ -1231,7 +1388,6 @@ _LOGIT_CASES = [
             "table": np.array([[0.5, -2.0, 1.0], [1.5, 3.0, 0.0], [0.0, 0.25, 4.0], [1.0, 1.0, 1]]),
         },
     ),
-    case("2 states, width 3, 5 tokens | a row a state, a column a token", _states(2, 3, rows=5)),
     case(
         "as many tokens as they are wide | a square table hides what isn't turned",
         _states(3, 4, rows=4),
@@ -1298,6 +1454,38 @@ _LOGIT_WRONG = [
         _score(turn=lambda table: _unit(table).T, before=_unit),
         "cosines | All your numbers lie between −1 and 1: these are cosines, without the lengths "
         "of state and row. → Does the docstring's formula divide by anything?",
+    ),
+    wrong(
+        _score(before=lambda hidden: _unit(hidden)),
+        "states of length 1 | Your states are brought to length 1 before the product. → Does the "
+        "docstring's formula divide by anything?",
+    ),
+    wrong(
+        _score(turn=lambda table: _unit(table).T),
+        "rows of length 1 | The table's rows are brought to length 1 before the product. → Does "
+        "the docstring's formula divide by anything?",
+    ),
+    wrong(
+        _score(after=np.exp),
+        "exp of the logits | Your numbers are all positive: an exp has been applied, the first "
+        "half of a softmax. → Which step comes after the logits?",
+    ),
+    wrong(
+        _score(after=lambda s: _softmax(s.swapaxes(-2, -1)).swapaxes(-2, -1)),
+        "probabilities down the columns | Your columns sum to 1: a softmax has been applied, and "
+        "along the axis of states at that. → Which step comes after the logits?",
+    ),
+    wrong(
+        _score(before=lambda hidden: hidden[..., -1, :]),
+        "only the last state, without its axis | You return logits for the last state only. That's "
+        "all one needs to write on, but in training every place predicts its next token. → Where "
+        "do you pick a state, and need you?",
+    ),
+    wrong(
+        _score(before=lambda hidden: hidden.mean(axis=-2)),
+        "the mean state, without its axis | You score the mean of a text's states. In training "
+        "every place predicts its own next token. → How many rows of logits has a text of n "
+        "states?",
     ),
     wrong(
         _score(after=lambda s: s.argmax(axis=-1)),
@@ -1513,6 +1701,21 @@ _SAVED_WRONG = [
         "The rest of the model counts too. → What is the share of, by the docstring?",
     ),
     wrong(
+        _saving(whole=lambda v, d, rest, n: (n - 1) * v * d + rest),
+        "a share of saving and rest | Your saving is right; in what you divide by, the matrix that "
+        "stays is missing. → How many parameters has the model with all its matrices?",
+    ),
+    wrong(
+        _saving(saved=lambda v, d, rest, n: n * v * d + rest),
+        "all there is | You return how many parameters the untied model *has*. → How many of them "
+        "are gone once the matrices are one?",
+    ),
+    wrong(
+        _saving(after=lambda saved, whole: (saved, round(saved / whole, 3))),
+        "rounded to 3 places | Your saving is right; your share is rounded, which only printing "
+        "should do. → Where does a `round` stand that isn't asked for?",
+    ),
+    wrong(
         _saving(whole=lambda v, d, rest, n: rest or 1),
         "a share of the rest | Your saving is right; you divide it by the rest, in which the "
         "matrices aren't. → What is the share of, by the docstring?",
@@ -1635,10 +1838,10 @@ def _stream(
 
 
 _ENCODE_CASES = [
+    case("3 tokens, width 2 | one hand", _stream(3, rows=5, width=2)),
     case(
         "one token at position 0 | its scaled row, and 1 on the cosine", _stream(1, rows=3, width=2)
     ),
-    case("3 tokens, width 2 | one hand", _stream(3, rows=5, width=2)),
     case("4 tokens, width 6 | three hands of different speeds", _stream(4, rows=5, width=6)),
     case(
         "3 tokens from position 5 on, width 2 | positions go on where the last piece ended",
@@ -1675,6 +1878,12 @@ def _encode(
         return scale * (table[ids] + pe) if both else scale * table[ids] + pe
 
     return encoded
+
+
+def _encode_by(factor: Callable[[NDArray, NDArray], float]) -> Callable[..., Any]:
+    return lambda ids, table, start=0: _encode(rescaled=lambda d: factor(ids, table))(
+        ids, table, start
+    )
 
 
 def _encode_no_waves(ids: NDArray, table: NDArray, start: int = 0) -> Any:
@@ -1798,6 +2007,18 @@ _ENCODE_WRONG = [
         _encode(rescaled=lambda d: d),
         "times d | Your rows are multiplied by d, and the formula takes its root. → Which "
         "operation did the broken program's `np.sqrt` stand for?",
+    ),
+    wrong(
+        _encode_by(lambda ids, table: sqrt(ids.shape[-1])),
+        "times the root of the length | You scale by the root of the number of tokens, so that a "
+        "word's vector depends on how long its text is. → Whose axis has the length d: that of "
+        "`ids` or that of `table`?",
+    ),
+    wrong(
+        _encode_by(lambda ids, table: sqrt(len(table))),
+        "times the root of the vocabulary | You scale by the root of the number of *rows*: `len` "
+        "of a table is the size of the vocabulary. → Which axis of the table holds the d numbers "
+        "of a token?",
     ),
     wrong(
         _encode_no_waves,

@@ -145,8 +145,8 @@ _SPLIT_WRONG = [
     ),
     wrong(
         lambda x, n_heads: split(x, n_heads)[..., 0, :, :],
-        "the first head alone | You return head 0 and no other. → How many axes should the result "
-        "have more than `x`?",
+        "the first head alone | You return head 0 and none of the others. → How many axes should "
+        "the result have more than `x`?",
     ),
     wrong(
         lambda x, n_heads: np.stack(np.array_split(x, n_heads, axis=-2), axis=-3),
@@ -289,8 +289,8 @@ _MERGE_WRONG = [
     ),
     wrong(
         lambda x: merge(np.flip(x, axis=-3)),
-        "the last head on the left | Each token's pieces come in reverse order. → Whose numbers "
-        "stand in the first columns?",
+        "the last head on the left | Each token's pieces stand side by side in reverse order. → "
+        "Whose numbers stand in the first columns?",
     ),
     wrong(
         lambda x: paste(x.swapaxes(-2, -1)),
@@ -387,7 +387,7 @@ def _lengths(*lengths: int, n: int) -> dict[str, Any]:
 _MASK_CASES = [
     case("one token | it sees itself", _lengths(1, n=1)),
     case("a full sentence of 4 | padding hides nothing", _lengths(4, n=4)),
-    case("2 of 3 tokens are real | the last key is hidden", _lengths(2, n=3)),
+    case("2 of 4 tokens are real | the last two keys are hidden", _lengths(2, n=4)),
     case("two sentences, of 5 and 3 tokens | each its own mask", _lengths(5, 3, n=5)),
     case("three sentences, of 1, 4 and 2 tokens | a row a sentence", _lengths(1, 4, 2, n=4)),
 ]
@@ -503,7 +503,7 @@ _MASK_WRONG = [
         "real tokens are 0 and 1. → Which is the last real position?",
     ),
     wrong(
-        _masks(padding=lambda j, lengths, n: j < lengths.max()),
+        _masks(padding=lambda j, lengths, n: (j < lengths.max()) & (lengths > 0)),
         "one length for all | You hide what is padding for the longest sentence. Shorter ones "
         "show theirs. → Which shape needs `lengths` so that each sentence is compared with its "
         "own?",
@@ -519,10 +519,48 @@ _MASK_WRONG = [
         "other two are right. → May a token see itself?",
     ),
     wrong(
-        _masks(after=lambda *parts: tuple(part.astype(float) for part in parts)),
-        "ones and zeros | The places are right, but your masks hold the numbers 1 and 0. "
-        "`np.where` takes those, `~` and `masked_fill` don't. → Which dtype has the result of a "
-        "comparison?",
+        _masks(padding=lambda j, lengths, n: (j < n) & (lengths > 0)),
+        "nothing hidden | Your padding mask is True throughout, so padding is visible to all. → "
+        "Which argument have you not used?",
+    ),
+    wrong(
+        _masks(causal=lambda i, j: i == j),
+        "only the diagonal | Your causal mask lets every token see itself and nothing else. → "
+        "What about the tokens that came before it?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: p),
+        "the third is the second | Your third mask is the padding mask once more: it hasn't an "
+        "axis of queries. → Which two masks are combined, and by which operation?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: c),
+        "the third is the first | Your third mask is the causal one once more: it's the same for "
+        "all sentences. → Which two masks are combined, and by which operation?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: (c & p)[:, 0]),
+        "the third without an axis for heads | Your third mask is (b, n, n). Scores are "
+        "(b, h, n_q, n_k), and shapes are matched from the *end*: sentences would meet heads. → "
+        "Which axis is missing, and where?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p, both=lambda c, p: c & p[:, None, None]),
+        "padding without its two axes | Your third mask is right; your padding mask is (b, n). "
+        "Scores are (b, h, n_q, n_k), and shapes are matched from the *end*: sentences would meet "
+        "queries. → Where do two axes of length 1 belong?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p[None, :, None, :], both=lambda c, p: c & p.swapaxes(0, 1)),
+        "sentences where heads belong | Your padding mask is (1, b, 1, n): its sentences stand on "
+        "the axis of heads. → In which order are the axes of scores, and which of them is that of "
+        "sentences?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p[None, :, None, :]),
+        "sentences where heads belong, twice | Your masks of padding are (1, b, …): their "
+        "sentences stand on the axis of heads. → In which order are the axes of scores, and which "
+        "of them is that of sentences?",
     ),
     wrong(
         _masks(after=_additive),
@@ -723,7 +761,7 @@ def _heads(
 
 
 _MULTI_CASES = [
-    case("one token, one head | its value, projected", _heads(1, 2, h=1)),
+    case("one token, one head | its value, projected", _heads(1, 3, h=1)),
     case("3 tokens, one head | attention as you know it", _heads(3, 4, h=1)),
     case(
         "5 tokens, 2 heads, all matrices the identity | each head by itself",
@@ -748,6 +786,23 @@ _MULTI_CASES = [
 def _three_axes(x: NDArray, n_heads: int) -> NDArray:
     n, d = x.shape[-2:]
     return x.reshape(n, n_heads, d // n_heads).transpose(1, 0, 2)
+
+
+def _dealt(x: NDArray) -> NDArray:
+    return np.moveaxis(x, -3, -1).reshape(*x.shape[:-3], x.shape[-2], -1)
+
+
+def _scaled_by_length(
+    x: NDArray,
+    w_q: NDArray,
+    w_k: NDArray,
+    w_v: NDArray,
+    w_o: NDArray,
+    n_heads: int,
+    mask: NDArray | None = None,
+) -> Any:
+    n = x.shape[-2]
+    return _self(scale=lambda d, h: sqrt(n))(x, w_q, w_k, w_v, w_o, n_heads, mask)
 
 
 def _not(mask: NDArray | None) -> NDArray | None:
@@ -813,7 +868,7 @@ _MULTI_WRONG = [
     wrong(
         _self(hide=lambda s, mask: hide(s, mask, -1e9)),
         "−10⁹ for −∞ | All is right but for the token that may look at nothing: its scores are all "
-        "−10⁹, hence equal, and it looks at everything. → What is promised for such a row?",
+        "the same finite number, so it looks at everything. → What is promised for such a row?",
     ),
     wrong(
         _self(hide=lambda s, mask: s if mask is None else s + np.where(mask, 0.0, -1e9)),
@@ -852,6 +907,44 @@ _MULTI_WRONG = [
         _self(inputs=lambda a, b, q, k, v: (a @ k, b @ q, b @ v)),
         "queries and keys swapped | Your scores are transposed: what should ask is asked. → Which "
         "of the two products is the query's, and which axis of the scores is its?",
+    ),
+    wrong(
+        lambda x, w_q, w_k, w_v, w_o, n_heads, mask=None: _self()(
+            x, w_q.T, w_k.T, w_v.T, w_o, n_heads, mask
+        ),
+        "three matrices transposed | You multiply by the transposes of W_Q, W_K and W_V, and by "
+        "W_O as it is. → What stands in row 0 of w_q?",
+    ),
+    wrong(
+        _scaled_by_length,
+        "scaled by √n | You divide scores by the root of the number of *tokens*. → How many "
+        "numbers does one head's product add up?",
+    ),
+    wrong(
+        _self(weigh=lambda s: softmax(s, axis=-3)),
+        "softmax over heads | Your heads' weights sum to 1 for each pair of tokens: heads compete "
+        "with each other. → Along which axis lie the weights of one query?",
+    ),
+    wrong(
+        _self(inputs=lambda a, b, q, k, v: (a, b @ k, b @ v)),
+        "queries not projected | Your queries are the tokens themselves. → Which matrix hasn't "
+        "been used?",
+    ),
+    wrong(
+        _self(inputs=lambda a, b, q, k, v: (a @ q, b, b @ v)),
+        "keys not projected | Your keys are the tokens themselves. → Which matrix hasn't been "
+        "used?",
+    ),
+    wrong(
+        _self(merge=_dealt),
+        "dealt out at the merge | Your weights are right, but columns take turns where heads are "
+        "put together: head 0, head 1, …, head 0 again. → In which order stand the last two axes "
+        "before they become one?",
+    ),
+    wrong(
+        _self(merge=lambda x: x.sum(axis=-3), project=lambda heads, w_o: heads),
+        "heads added | Your weights are right, but you add up what heads found, and W_O isn't "
+        "used. → If h heads of width d/h are put side by side, how wide is the result?",
     ),
     wrong(
         _self(returns=lambda output, weights: (output, weights.mean(axis=-3))),
@@ -955,13 +1048,13 @@ def _far(seed: int) -> dict[str, Any]:
 
 
 _CROSS_CASES = [
-    case("one source token, one head | its value, projected", _sources(1, 2, 1, 3, 1, 1)),
     case("2 queries, 3 source tokens, one head | the source is asked", _sources(1, 2, 3, 4, 1, 3)),
+    case("one source token, one head | its value, projected", _sources(1, 2, 1, 3, 1, 1)),
     case("3 queries, 5 source tokens, 2 heads | weights are means", _sources(1, 3, 5, 6, 2, 5)),
-    case("4 source tokens, of which 2 are real | the rest is padding", _sources(1, 3, 4, 6, 2, 2)),
+    case("4 source tokens, of which 2 are real | the rest is padding", _sources(1, 4, 4, 6, 2, 2)),
     case(
-        "3 pairs, sources of 5, 1 and 4 tokens | each pair by itself",
-        _sources(3, 3, 5, 8, 2, 5, 1, 4),
+        "3 pairs, sources of 4, 1 and 5 tokens | each pair by itself",
+        _sources(3, 3, 5, 8, 2, 4, 1, 5),
     ),
     case(
         "3 pairs, 3 heads, 6 queries | heads aren't pairs, and nothing is causal",
@@ -988,6 +1081,11 @@ def _unshifted(s: NDArray) -> NDArray:
     return e / e.sum(axis=-1, keepdims=True)
 
 
+_ALONG = (
+    "Your mask (b, 1, n_k, 1) has its keys on the axis of queries: an error where there are more "
+    "or fewer of those, and otherwise queries are hidden and padding is seen."
+)
+
 _CROSS_WRONG = [
     *_common(_cross),
     wrong(
@@ -1008,6 +1106,17 @@ _CROSS_WRONG = [
         _cross(before=lambda a, b, lengths: (a, a), real=_unmasked),
         "the target asks itself | Your source isn't used: this is self-attention of the target. → "
         "From which of the two come keys and values?",
+    ),
+    wrong(
+        _cross(before=lambda a, b, lengths: (a, a)),
+        "the target asks itself, masked | Your source isn't used: this is self-attention of the "
+        "target, under a mask that's made for the source. → From which of the two come keys and "
+        "values?",
+    ),
+    wrong(
+        _cross(weigh=lambda s: plain_softmax(s, axis=-2)),
+        "softmax over queries | Your softmax runs along the queries. → Along which axis lie the "
+        "weights of one query?",
     ),
     wrong(
         _cross(inputs=lambda a, b, q, k, v: (a @ q, b @ k, a @ v)),
@@ -1045,6 +1154,34 @@ _CROSS_WRONG = [
         "a mask of three axes | For one pair that's right. Scores are (b, h, n_q, n_k), and shapes "
         "are matched from the *end*: in a batch your mask's pairs meet heads. If there are as "
         "many of them, nobody complains. → Which axis is missing, and where?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths.min())[None, None, None]),
+        "the shortest length for all | You hide what is padding for the shortest source, and of "
+        "longer ones real tokens. → Which shape needs a mask so that each pair has its own?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths[0])[None, None, None]),
+        "the first length for all | You take the first source's length for all of them. → Which "
+        "shape needs a mask so that each pair has its own?",
+    ),
+    wrong(
+        _cross(
+            real=lambda j, lengths, n_q: (j < lengths[:, None] - 1)[:, None, None], weigh=softmax
+        ),
+        "the last real token hidden, zeros | Your sources are one token too short: with length 2 "
+        "the real tokens are 0 and 1. → Which is the last real position?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths[:, None])[:, None, :, None]),
+        f"keys' mask along queries | {_ALONG} Rows of nothing but −∞ give NaN. → Where do "
+        "the two axes of length 1 belong?",
+    ),
+    wrong(
+        _cross(
+            real=lambda j, lengths, n_q: (j < lengths[:, None])[:, None, :, None], weigh=softmax
+        ),
+        f"keys' mask along queries, zeros | {_ALONG} → Where do the two axes of length 1 belong?",
     ),
     wrong(
         _cross(hide=lambda s, mask: hide(s, mask, -1e4)),
@@ -1098,7 +1235,9 @@ _CROSS_WRONG = [
         "maximum over heads and a mean?",
     ),
     wrong(
-        lambda a, b, lengths, q, k, v, o, n_heads: _cross()(a, b, lengths, q, k, v, o, 1),
+        lambda x_q, x_kv, lengths, w_q, w_k, w_v, w_o, n_heads: _cross()(
+            x_q, x_kv, lengths, w_q, w_k, w_v, w_o, 1
+        ),
         "one head | You let one head of the whole width attend, however many are asked for. → "
         "Where does `n_heads` come in?",
     ),
@@ -1198,7 +1337,7 @@ def _sizes(n_q: int, n_k: int, d: int, n_heads: int) -> dict[str, Any]:
 
 _FLOPS_CASES = [
     case("2 tokens of width 3, one head | small enough for paper", _sizes(2, 2, 3, 1)),
-    case("one token | it has one score a head", _sizes(1, 1, 6, 2)),
+    case("one token | it has one score a head", _sizes(1, 1, 6, 3)),
     case("5 tokens of width 8, 4 heads | heads share the width", _sizes(5, 5, 8, 4)),
     case("3 queries, 7 keys, width 6 | cross-attention", _sizes(3, 7, 6, 3)),
     case("a sentence in the paper's width | projections cost most", _sizes(30, 30, 512, 8)),
@@ -1298,6 +1437,49 @@ _FLOPS_WRONG = [
         _count(attention=lambda q, k, d, h: 4 * h * q * k),
         "a product counted as one | You count 4 FLOPs for each score of each head. A score is a "
         "product of two vectors. → How many numbers do they have?",
+    ),
+    wrong(
+        _count(attention=lambda q, k, d, h: 4 * (q + k) * d),
+        "a sum for a product | You add the numbers of queries and keys, as if each were looked at "
+        "once. Each query meets each key. → How many scores do 3 queries and 7 keys have?",
+    ),
+    wrong(
+        _count(
+            attention=lambda q, k, d, h: 4 * h * q * k * d,
+            output=lambda q, k, d, h: 2 * h * q * d * d,
+        ),
+        f"all but the projections h times | The last two numbers are h times too large: {_NARROW}",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 3 * (q + k) * d * d),
+        "half the rows for each | For self-attention that's right. In cross-attention one of three "
+        "matrices meets n_q tokens and two meet n_k. → Which tokens are multiplied by which "
+        "matrix?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: (q + 2 * k) * d * d),
+        "half of the projections | In the first number you count a multiplication and an addition "
+        "as 1 FLOP, elsewhere as 2. → What does a product of (m × k) and (k × p) cost here?",
+    ),
+    wrong(
+        _count(output=lambda q, k, d, h: q * d * d),
+        "half of the output | In the last number you count a multiplication and an addition as 1 "
+        "FLOP, elsewhere as 2. → What does a product of (m × k) and (k × p) cost here?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: (4 * q + 4 * k) * d * d),
+        "the output counted twice | The first number holds the output projection too, which is the "
+        "third one. → Which matrices does a token meet before the scores?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 4 * q * k * d, lambda q, k, d, h: 2 * q * d * d + 4 * k * d * d),
+        "the first two exchanged | Your numbers are right and come in another order: that of "
+        "attention stands first. → In which order does the docstring name them?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: (2 * q + 4 * k) * d, output=lambda q, k, d, h: 2 * q * d),
+        "one number of each token | Your projections are d times too small: each number of the "
+        "result is a sum of d products. → How many numbers has a matrix (d × d)?",
     ),
     wrong(
         _count(

@@ -18,6 +18,7 @@ from course_lib.grading.exercises.attention_variants import (
     by_torch,
     cut,
     every_other,
+    late,
     paste,
     plain_softmax,
     query_by_query,
@@ -220,6 +221,38 @@ _HEADS_WRONG = [
         "one sees nothing, which gives NaN. → Which tokens may token 0 see?",
     ),
     wrong(
+        _causal(seen=lambda n: np.tri(n, k=-1, dtype=bool)),
+        "the diagonal hidden, zeros | The heads are right now, but no token sees itself, and the "
+        "first one sees nothing. → Which tokens may token 0 see?",
+    ),
+    wrong(
+        _causal(seen=lambda n: np.tri(n, k=1, dtype=bool)),
+        "one of the future visible | The heads are right now, but every token sees the one after "
+        "it. → Which diagonal of `np.tri` is the last that may be seen?",
+    ),
+    wrong(
+        _causal(hide=lambda s, mask: s, after_weights=late),
+        "masked after the softmax | The heads are right now, but hidden weights are set to 0 after "
+        "the softmax, so rows no longer sum to 1. → What has to be masked, the scores or the "
+        "weights?",
+    ),
+    wrong(
+        _causal(hide=lambda s, mask: np.where(mask, s, 0.0)),
+        "hidden scores set to 0 | The heads are right now, but a score of 0 is an ordinary score, "
+        "e⁰ = 1, and gets its share. → Which score gives the weight 0?",
+    ),
+    wrong(
+        _causal(parts=lambda w, h: [_thirds(w, h)[i] for i in (1, 0, 2)]),
+        "queries and keys exchanged | You take the first d columns for keys and the next for "
+        "queries. → Which columns of `w_qkv` make the queries?",
+    ),
+    wrong(
+        _causal(merge=lambda x: np.moveaxis(x, -3, -1).reshape(*x.shape[:-3], x.shape[-2], -1)),
+        "dealt out at the merge | The heads are right now, but columns take turns where they're "
+        "put together: head 0, head 1, …, head 0 again. → In which order stand the last two axes "
+        "before they become one?",
+    ),
+    wrong(
         _causal(parts=lambda w, h: _thirds(w, h)[::-1]),
         "read from the right | You take the first d columns for values and the last for queries. "
         "→ Which columns of `w_qkv` make the queries?",
@@ -318,7 +351,7 @@ def _masked(
     allowed: Callable[[NDArray, NDArray], NDArray] = lambda later, padding: ~(later | padding),
     fill: float = -np.inf,
     scale: Callable[[int], float] = sqrt,
-    late: bool = False,
+    masked_late: bool = False,
     weigh: Callable[[NDArray], NDArray] = plain_softmax,
 ) -> Callable[..., Any]:
     """Return attention under the two masks with some steps replaced."""
@@ -329,8 +362,8 @@ def _masked(
         mask = allowed(place > place[:, None], (place >= lengths[:, None])[:, None, None, :])
         with np.errstate(all="ignore"):
             scores = q @ k.swapaxes(-2, -1) / scale(d_head)
-            weights = weigh(scores if late else np.where(mask, scores, fill))
-            weights = weights * mask if late else weights + np.zeros(mask.shape)
+            weights = weigh(scores if masked_late else np.where(mask, scores, fill))
+            weights = weights * mask if masked_late else weights + np.zeros(mask.shape)
             return weights @ v, weights
 
     return attended
@@ -345,11 +378,11 @@ def _padded(b: int, h: int, n: int, w: int, *lengths: int) -> Callable[[int], di
 
 
 _PADDED_CASES = [
-    case("one token | its value", _padded(1, 1, 1, 2, 1)),
+    case("4 tokens, of which 2 are real | no future, no padding", _padded(1, 1, 4, 3, 2)),
     case("3 tokens, no padding | the future is hidden", _padded(1, 1, 3, 2, 3)),
-    case("4 tokens, of which 2 are real | so is the padding", _padded(1, 1, 4, 3, 2)),
+    case("one token | its value", _padded(1, 1, 1, 2, 1)),
     case("2 heads | one mask for both", _padded(1, 2, 5, 3, 4)),
-    case("3 texts of 5, 1 and 3 tokens, 2 heads | a mask a text", _padded(3, 2, 5, 4, 5, 1, 3)),
+    case("3 texts of 3, 1 and 5 tokens, 2 heads | a mask a text", _padded(3, 2, 5, 4, 3, 1, 5)),
 ]
 
 _OFTEN = (
@@ -419,7 +452,7 @@ _PADDED_WRONG = [
     wrong(
         _masked(lambda later, padding: ~(later | padding | padding.swapaxes(-2, -1)), fill=-1e9),
         "padded queries hidden as well, −10⁹ | You hide padded *queries* too: a row of nothing but "
-        f"−10⁹ looks evenly at everything. {_NOBODY}",
+        f"one finite number looks evenly at everything. {_NOBODY}",
     ),
     wrong(
         _masked(lambda later, padding: later | padding, weigh=softmax),
@@ -465,6 +498,56 @@ _PADDED_WRONG = [
         "By what did it divide scores?",
     ),
     wrong(
+        _masked(lambda later, padding: later & padding, weigh=softmax),
+        f"as it was, zeros | Whole rows of yours are hidden. {_OFTEN}; and {_BOTH}. → Which of the "
+        "branches of `np.where` belongs to a hidden look?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~later & padding, weigh=softmax),
+        "only one turned round, zeros | You've turned `later` round and left `padding` as it was, "
+        "so that tokens look at padding alone, or at nothing. → What does True mean in each of "
+        "the two?",
+    ),
+    wrong(
+        _masked(lambda later, padding: later & ~padding, weigh=softmax),
+        "the other one turned round, zeros | You've turned `padding` round and left `later` as it "
+        "was, so that tokens look at the future alone, or at nothing. → What does True mean in "
+        "each of the two?",
+    ),
+    wrong(
+        _masked(
+            lambda later, padding: ~(later | np.eye(len(later), dtype=bool) | padding),
+            weigh=softmax,
+        ),
+        "the diagonal hidden, zeros | Your tokens don't see themselves, and the first one sees "
+        "nothing. → Is a token itself later than itself?",
+    ),
+    wrong(
+        _masked(lambda later, padding: padding | True),
+        "no mask | Your tokens see everything, padding and future. → Which two kinds of keys are "
+        "to be hidden?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~(later ^ padding)),
+        "joined by XOR | You hide a look if exactly *one* of the two says so: where both do, it's "
+        "visible again. → If either of the two says hidden, what is the answer?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~(later | padding[:1])),
+        "the first text's mask for all | You hide in all texts what is padding in the first. → "
+        "Which axis of the mask is that of texts?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~(later | padding.all(axis=0, keepdims=True))),
+        "one length for all | You hide what is padding in the longest text. Shorter ones show "
+        "theirs. → Which axis of the mask is that of texts?",
+    ),
+    wrong(
+        _masked(weigh=lambda s: plain_softmax(s, -2)),
+        "softmax over queries | Your softmax runs along the queries. The broken program had that "
+        "right. → Along which axis lie the weights of one query?",
+    ),
+    wrong(
         _masked(lambda later, padding: ~padding),
         "padding only | Padding is hidden now, and the future isn't. → Which of the two masks has "
         "gone?",
@@ -475,7 +558,7 @@ _PADDED_WRONG = [
         "has gone?",
     ),
     wrong(
-        _masked(late=True),
+        _masked(masked_late=True),
         "masked after the softmax | Hidden weights are 0, but rows no longer sum to 1. → What has "
         "to be masked, the scores or the weights?",
     ),
@@ -561,6 +644,9 @@ def _chunk(
     past: Callable[[int, int], int] = lambda n_q, n_k: n_k - n_q,
     axis: int = -1,
     scale: Callable[[int], float] = sqrt,
+    fill: float = -np.inf,
+    weigh: Callable[..., NDArray] = plain_softmax,
+    masked_late: bool = False,
 ) -> Callable[..., Any]:
     """Return the chunk's attention with some steps replaced."""
 
@@ -569,7 +655,9 @@ def _chunk(
         back = np.arange(n_q)[:, None] + past(n_q, n_k) - np.arange(n_k)
         with np.errstate(all="ignore"):
             scores = q @ k.swapaxes(-2, -1) / scale(q.shape[-1])
-            weights = plain_softmax(np.where(seen(back, window), scores, -np.inf), axis)
+            mask = seen(back, window)
+            weights = weigh(scores if masked_late else np.where(mask, scores, fill), axis)
+            weights = weights * mask if masked_late else weights
             return weights @ v, weights
 
     return attended
@@ -585,8 +673,8 @@ def _chunked(n_q: int, n_k: int, w: int, window: int, *lead: int) -> Callable[[i
 
 
 _CHUNK_CASES = [
-    case("one new token, a wide window | it sees all", _chunked(1, 4, 3, 9)),
     case("a text at once, a wide window | nobody sees what comes after", _chunked(4, 4, 3, 9)),
+    case("one new token, a wide window | it sees all", _chunked(1, 4, 3, 9)),
     case("one new token, window 2 | itself and the one before", _chunked(1, 5, 2, 2)),
     case("window 1 | everybody sees themselves alone", _chunked(3, 3, 2, 1)),
     case("2 new tokens after 5, window 3 | the first stands at position 5", _chunked(2, 7, 4, 3)),
@@ -652,6 +740,51 @@ _CHUNK_WRONG = [
     wrong(
         _chunk(lambda back, window: back >= -1),
         f"no window, and ahead | The window has gone, and {_AHEAD}. → {_NEXT_AHEAD}",
+    ),
+    wrong(
+        _chunk(lambda back, window: back == 0),
+        "only themselves | Your tokens see themselves and nothing else, whatever the window is. → "
+        "Which values of `back` does a window of 3 hold?",
+    ),
+    wrong(
+        _chunk(lambda back, window: (back >= 0) & (back <= window + 1)),
+        f"the window two too wide | Nobody sees the future now, but the window is two too wide. → "
+        f"{_NEXT_WIDE}",
+    ),
+    wrong(
+        _chunk(lambda back, window: (back >= 0) & (np.arange(back.shape[1]) < window)),
+        "a window at the beginning | Your window holds the first tokens of the text, and stays "
+        f"there. It should move with the token that looks. → {_NEXT_WIDE}",
+    ),
+    wrong(
+        _chunk(
+            lambda back, window: (back >= 0) & (np.arange(back.shape[1]) >= back.shape[1] - window)
+        ),
+        "a window at the end | Your window holds the last tokens of the text, for all who look. It "
+        f"should move with each. → {_NEXT_WIDE}",
+    ),
+    wrong(
+        _chunk(
+            lambda back, window: (back >= 0) & (np.arange(back.shape[1]) >= back.shape[1] - window),
+            weigh=softmax,
+        ),
+        "a window at the end, zeros | Your window holds the last tokens of the text, for all who "
+        f"look; some see nothing. It should move with each. → {_NEXT_WIDE}",
+    ),
+    wrong(
+        _chunk(lambda back, window: ~((back >= 0) & (back < window)), weigh=softmax),
+        "mask inverted, zeros | Your tokens look exactly where they may not, or at nothing. → "
+        "Which of the branches of `np.where` is −∞?",
+    ),
+    wrong(
+        _chunk(fill=0.0),
+        "hidden scores set to 0 | A score of 0 is an ordinary score, e⁰ = 1, and gets its share. → "
+        "Which score gives the weight 0?",
+    ),
+    wrong(
+        _chunk(masked_late=True),
+        "masked after the softmax | Hidden weights are 0, but rows no longer sum to 1. → What has "
+        "to be masked, the scores or the weights?",
     ),
     wrong(
         _chunk(lambda back, window: back >= 0),
