@@ -116,8 +116,8 @@ def rotate_interleaved(x: Tensor, positions: Tensor, frequencies: Tensor) -> Ten
     check_rotation(x, positions, frequencies)
     wide, d_rotated = widen(x), 2 * len(frequencies)
     a, b = wide[..., 0:d_rotated:2], wide[..., 1:d_rotated:2]
-    turned = torch.stack(_turn(a, b, positions, frequencies), dim=-1)  # (..., n, pairs, 2)
-    return torch.cat([turned.flatten(-2), wide[..., d_rotated:]], dim=-1).to(x.dtype)
+    turned = torch.stack(_turn(a, b, positions, frequencies), dim=-1).flatten(-2)
+    return torch.cat([turned, wide[..., d_rotated:]], dim=-1).to(x.dtype)
 
 
 def rotate_half_split(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ def rotate_half_split(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tens
 
     References
     ----------
-    Black et al., "GPT-NeoX-20B", 2022 (arXiv:2204.06745), section 2.2; Touvron et al., "LLaMA",
+    Black et al., "GPT-NeoX-20B", 2022 (arXiv:2204.06745), section 2.1; Touvron et al., "LLaMA",
     2023 (arXiv:2302.13971), section 2.2, as implemented in transformers.
 
     Examples
@@ -324,7 +324,7 @@ def dynamic_ntk_frequencies(
 def _yarn_ramp(
     d: int, original_length: int, base: float, beta_fast: float, beta_slow: float
 ) -> Tensor:
-    """Return 0 for pairs left alone, 1 for those slowed down wholly, and a ramp between."""
+    """Return 0 for pairs left alone, 1 for those slowed down, a ramp between."""
 
     def pair_with(turns: float) -> float:
         """Solve ``original_length · base^(−2i/d) / 2π = turns`` for i."""

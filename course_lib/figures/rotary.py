@@ -555,14 +555,14 @@ _METHODS = {
 def _look(name: str, i: int) -> dict[str, Any]:
     """Return colour, marker and line of a method, of line i where it has no name we know.
 
-    What was trained further is drawn in dashes, with hollow markers.
+    What was trained further is drawn in dashes.
     """
     others = list(dict.fromkeys(_METHODS.values()))
     found = [look for part, look in _METHODS.items() if part in name.lower()]
     colour, marker = found[0] if found else others[i % len(others)]
     look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": "-"}
     if "steps" in name:
-        look.update(linestyle=(0, (4, 2)), markerfacecolor="white")
+        look["linestyle"] = (0, (4, 2))
     return look
 
 

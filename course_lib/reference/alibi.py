@@ -51,7 +51,7 @@ def alibi_slopes(n_heads: int) -> NDArray:
     check_positive_int("n_heads", n_heads)
     power = 2 ** floor(log2(n_heads))
     slopes = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
-    # Other numbers of heads: every other slope of twice that power, which lie in between.
+    # For other numbers of heads: every other slope of twice that power.
     between = 2.0 ** (-4.0 * np.arange(1, 2 * power + 1, 2) / power)
     return np.concatenate([slopes, between[: n_heads - power]])
 

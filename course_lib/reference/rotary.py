@@ -121,7 +121,7 @@ def rotate_interleaved(x: NDArray, positions: NDArray, frequencies: NDArray) -> 
     check_rotation(x, positions, frequencies)
     wide, d_rotated = widen(x), 2 * len(frequencies)
     a, b = wide[..., 0:d_rotated:2], wide[..., 1:d_rotated:2]
-    turned = np.stack(_turn(a, b, positions, frequencies), axis=-1)  # (..., n, pairs, 2)
+    turned = np.stack(_turn(a, b, positions, frequencies), axis=-1)
     turned = turned.reshape(*x.shape[:-1], d_rotated)
     return np.concatenate([turned, wide[..., d_rotated:]], axis=-1).astype(x.dtype)
 
@@ -153,7 +153,7 @@ def rotate_half_split(x: NDArray, positions: NDArray, frequencies: NDArray) -> N
 
     References
     ----------
-    Black et al., "GPT-NeoX-20B", 2022 (arXiv:2204.06745), section 2.2; Touvron et al., "LLaMA",
+    Black et al., "GPT-NeoX-20B", 2022 (arXiv:2204.06745), section 2.1; Touvron et al., "LLaMA",
     2023 (arXiv:2302.13971), section 2.2, as implemented in transformers.
 
     Examples
@@ -330,7 +330,7 @@ def dynamic_ntk_frequencies(
 def _yarn_ramp(
     d: int, original_length: int, base: float, beta_fast: float, beta_slow: float
 ) -> NDArray:
-    """Return 0 for pairs left alone, 1 for those slowed down wholly, and a ramp between."""
+    """Return 0 for pairs left alone, 1 for those slowed down, a ramp between."""
 
     def pair_with(turns: float) -> float:
         """Solve ``original_length · base^(−2i/d) / 2π = turns`` for i."""

@@ -233,6 +233,9 @@ def test_a_method_has_one_colour_in_all_figures_and_more_training_is_dashed() ->
         assert lines[line.get_label()].get_color() == line.get_color()
         assert lines[line.get_label()].get_marker() == line.get_marker()
     assert len({lines[name].get_color() for name in ["rotary as trained", *STRETCHED]}) == 4
+    (legend,) = figures.loss_against_position(dict.fromkeys(names, RUNS), 32).figure.legends
+    for text in legend.get_texts():
+        assert text.get_color() == lines[text.get_text()].get_color()
     for more, name in (
         ("as trained, 60 steps", "rotary as trained"),
         ("interpolated, 60 steps", "position interpolation"),
