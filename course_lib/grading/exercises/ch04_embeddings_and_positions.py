@@ -86,7 +86,7 @@ def _sentence(
 
 
 _EMBED_CASES = [
-    case("one token, width 4 | twice its row", _sentence(rows=6, width=4, ids=[3])),
+    case("2 tokens, width 4 | twice their rows", _sentence(rows=6, width=4, ids=[3, 1])),
     case(
         "one token, width 1 | √1 = 1, so it's the row as it is", _sentence(rows=6, width=1, ids=[2])
     ),
