@@ -64,6 +64,15 @@ def test_the_alt_texts_say_what_is_drawn() -> None:
     assert "from the tokens before alone: 4.1, 2.6, 2.3, 3.2, 2.1, 0.7." in alt
 
 
+def test_the_guess_is_named_where_no_run_is_drawn() -> None:
+    for axes in PLOTS["training_runs"]().figure.axes:
+        (word,) = [text for text in axes.texts if "guessing" in text.get_text()]
+        curves = [np.asarray(line.get_ydata()) for line in axes.lines]
+        drawn_last = max(y[len(y) // 2 :].max() for y in curves)
+        low, high = axes.get_ylim()
+        assert low + word.xy[1] * (high - low) - 0.14 * (high - low) > drawn_last
+
+
 def test_every_run_and_every_seed_is_drawn() -> None:
     axes = PLOTS["training_runs"]().figure.axes
     lines = [line for line in axes[0].lines if len(line.get_xdata()) > 2]
@@ -79,23 +88,14 @@ def test_every_run_and_every_seed_is_drawn() -> None:
 
 def test_a_norm_shades_the_numbers_over_which_its_mean_is_taken() -> None:
     root = ElementTree.fromstring(f"<svg xmlns='{SVG[1:-1]}'>{figures.norm_axes().body}</svg>")
-    states = [g for g in root.iter(f"{SVG}g") if "data-step" in g.attrib]
+    states = [g for g in root.iter(f"{SVG}g") if "data-norm" in g.attrib]
     x = np.arange(60.0).reshape(3, 4, 5)
     for state, axes in zip(states, ((-1,), (0, 1), (1, 2)), strict=True):
         opacities = [float(cell.attrib["fill-opacity"]) for cell in state.iter(f"{SVG}rect")]
         shaded = np.reshape(opacities, x.shape) > 0.5
         mean = np.broadcast_to(x.mean(axis=axes, keepdims=True), x.shape)
         assert (shaded == (mean == mean[0, 1, 2])).all()
-    assert "LayerNorm 5, BatchNorm 12, sequence norm 20" in figures.norm_axes().alt
-
-
-def test_the_norm_that_is_asked_for_is_shown_first() -> None:
-    for shown in range(3):
-        svg = figures.norm_axes(shown)
-        still = re.findall(r'<g data-step="(\d)"(?: style="display:none")?>', svg.body)
-        hidden = re.findall(r'<g data-step="(\d)" style="display:none">', svg.body)
-        assert set(still) - set(hidden) == {str(shown)}
-        assert svg.captions[shown] in svg._repr_html_()
+    assert "layer norm 5, batch norm 12, sequence norm 20" in figures.norm_axes().alt
 
 
 @pytest.mark.parametrize("make", [figures.residual_paths, figures.norm_axes])
@@ -117,7 +117,6 @@ def test_a_pre_norm_path_meets_nothing_but_a_sum_and_a_post_norm_one_meets_a_nor
 def test_a_figure_of_what_does_not_fit_says_what_is_wrong() -> None:
     rows = {"post-norm": UP, "pre-norm": UP}
     for call, said in (
-        (lambda: figures.norm_axes(3), "shown must be one of 0, 1, 2; got '3'"),
         (lambda: figures.gradients_at_start(rows, [2, 1], LAST), "depths must be a row"),
         (lambda: figures.gradients_at_start(rows, [1, 2], LAST), r"post-norm must be .*\(seeds, 2"),
         (lambda: figures.gradients_at_start({"post-norm": UP}, DEPTHS, LAST), "by_layer and last"),
