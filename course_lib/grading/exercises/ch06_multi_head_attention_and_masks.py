@@ -846,8 +846,8 @@ _MULTI_WRONG = [
     ),
     wrong(
         _self(inputs=lambda a, b, q, k, v: (a @ q, b @ q, b @ v)),
-        "queries for keys | Keys of yours are made with W_Q, so everybody likes themselves best. "
-        "→ Which matrix hasn't been used?",
+        "queries for keys | Your keys are made with W_Q, as the queries are. → Which matrix "
+        "hasn't been used?",
     ),
     wrong(
         _self(hide=lambda s, mask: hide(s, _not(mask))),
@@ -927,12 +927,14 @@ _MULTI_WRONG = [
     ),
     wrong(
         _self(inputs=lambda a, b, q, k, v: (a, b @ k, b @ v)),
-        "queries not projected | Your queries are the tokens themselves. → Which matrix hasn't "
+        "queries not projected | Your queries are the tokens themselves, as they came in. → "
+        "Which matrix hasn't "
         "been used?",
     ),
     wrong(
         _self(inputs=lambda a, b, q, k, v: (a @ q, b, b @ v)),
-        "keys not projected | Your keys are the tokens themselves. → Which matrix hasn't been "
+        "keys not projected | Your keys are the tokens themselves, as they came in. → Which "
+        "matrix hasn't been "
         "used?",
     ),
     wrong(
@@ -1115,7 +1117,8 @@ _CROSS_WRONG = [
     ),
     wrong(
         _cross(weigh=lambda s: plain_softmax(s, axis=-2)),
-        "softmax over queries | Your softmax runs along the queries. → Along which axis lie the "
+        "softmax over queries | Your softmax runs along the queries, not along the keys. → Along "
+        "which axis lie the "
         "weights of one query?",
     ),
     wrong(

@@ -524,7 +524,8 @@ _PADDED_WRONG = [
     ),
     wrong(
         _masked(lambda later, padding: padding | True),
-        "no mask | Your tokens see everything, padding and future. → Which two kinds of keys are "
+        "no mask | Your tokens see everything, the padding and the future too. → Which two kinds "
+        "of keys are "
         "to be hidden?",
     ),
     wrong(
