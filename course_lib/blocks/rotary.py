@@ -116,7 +116,7 @@ def rotate_interleaved(x: Tensor, positions: Tensor, frequencies: Tensor) -> Ten
     check_rotation(x, positions, frequencies)
     wide, d_rotated = widen(x), 2 * len(frequencies)
     a, b = wide[..., 0:d_rotated:2], wide[..., 1:d_rotated:2]
-    turned = torch.stack(_turn(a, b, positions, frequencies), dim=-1).flatten(-2)
+    turned = torch.stack(_turn(a, b, positions, frequencies), -1).flatten(-2)
     return torch.cat([turned, wide[..., d_rotated:]], dim=-1).to(x.dtype)
 
 
@@ -345,7 +345,7 @@ def yarn_frequencies(
     beta_fast: float = 32,
     beta_slow: float = 1,
 ) -> tuple[Tensor, float]:
-    """Leave fast pairs alone, slow down slow ones by `factor`, blend in between.
+    """Leave fast pairs alone, slow down slow ones, blend in between.
 
     Pair i makes ``r_i = original_length · θ_i / 2π`` turns within the length that was trained. A
     pair with more than `beta_fast` turns keeps its frequency, one with fewer than `beta_slow` gets

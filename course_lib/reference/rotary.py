@@ -350,7 +350,7 @@ def yarn_frequencies(
     beta_fast: float = 32,
     beta_slow: float = 1,
 ) -> tuple[NDArray, float]:
-    """Leave fast pairs alone, slow down slow ones by `factor`, blend in between.
+    """Leave fast pairs alone, slow down slow ones, blend in between.
 
     Pair i makes ``r_i = original_length · θ_i / 2π`` turns within the length that was trained. A
     pair with more than `beta_fast` turns keeps its frequency, one with fewer than `beta_slow` gets
