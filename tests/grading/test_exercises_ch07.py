@@ -115,7 +115,7 @@ def test_gradients_of_the_cases_are_those_of_finite_differences() -> None:
 
 def test_the_report_names_the_sublayers_and_the_function() -> None:
     text = words(check(STACK.id, lambda x, *rest: x * 0.0))
-    assert "sublayers = [zeros]" in text
+    assert "sublayers = [each token's numbers in reverse, plus 1]" in text
     text = words(check(LEAK.id, lambda function, x, other: np.ones(len(x))))
     assert "function = layer norm of each token" in text
     assert " at 0x" not in text
