@@ -22,19 +22,36 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from course_lib.validation import check_at_least, check_callable, check_positive_int
+from course_lib.validation import (
+    check_at_least,
+    check_callable,
+    check_divides,
+    check_even,
+    check_flag,
+    check_positive_int,
+)
 
 __all__ = [
     "Cost",
     "convolution",
     "count_flops",
+    "embedding",
+    "feed_forward",
     "gru",
+    "layer_norm",
     "longest_path",
     "lstm",
     "memory",
+    "multi_head_attention",
+    "output_projection",
     "plain_self_attention",
+    "positions",
+    "rms_norm",
     "rnn",
+    "rotary",
     "scaled_dot_product_attention",
+    "swiglu",
+    "tied_logits",
     "total",
 ]
 
@@ -436,6 +453,514 @@ def longest_path(layer: str, n: int, width: int | None = None) -> int:
     if width is not None:
         raise ValueError(f"width must be left out for {layer}; got {width!r}")
     return n - 1 if layer in recurrent else min(n - 1, 1)
+
+
+def multi_head_attention(
+    n_q: int, n_k: int, d: int, n_heads: int, batch: int = 1, bias: bool = True
+) -> dict[str, Cost]:
+    """Return what the lines of multi-head attention cost, heads d/h wide and all matrices (d, d).
+
+    ``4 n_q d² + 4 n_k d² + 4 n_q n_k d`` FLOPs, for self-attention ``8 n d² + 4 n² d``, whatever
+    the number of heads. A fused projection costs the same.
+
+    Parameters
+    ----------
+    n_q, n_k : int
+        Numbers of tokens that ask and that are asked.
+    d : int
+        Their width.
+    n_heads : int
+        h, which divides `d`.
+    batch : int, default 1
+        Sequences.
+    bias : bool, default True
+        Whether the four projections have biases.
+
+    Returns
+    -------
+    dict of costs by line
+        "queries", "keys", "values", "scores", "scale", "softmax", "heads" (the weighted sums),
+        "merge" (a copy) and "output" (the projection by W_O).
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `n_heads` doesn't divide `d`.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 3.2.2.
+
+    Examples
+    --------
+    >>> cost = total(multi_head_attention(n_q=10, n_k=10, d=64, n_heads=8))
+    >>> cost.flops, cost.steps, cost.parameters
+    (353280, 5, 16640)
+    """
+    _check_sizes(n_q=n_q, n_k=n_k, d=d, n_heads=n_heads, batch=batch)
+    check_divides("n_heads", n_heads, "d", d)
+    d_head = d // n_heads
+    attention = scaled_dot_product_attention(n_q, n_k, d_head, d_head, batch * n_heads)
+
+    def projection(n: int, steps: int) -> Cost:
+        numbers = batch * n * d
+        return Cost(
+            flops=2 * numbers * d,
+            elementwise_flops=numbers if bias else 0,
+            activations=numbers,
+            parameters=d * d + (d if bias else 0),
+            steps=steps,
+        )
+
+    return {
+        # the three wait for nothing: one step; splitting into heads moves no number
+        "queries": projection(n_q, steps=1),
+        "keys": projection(n_k, steps=0),
+        "values": projection(n_k, steps=0),
+        "scores": attention["scores"],
+        "scale": attention["scale"],
+        "softmax": attention["softmax"],
+        "heads": attention["output"],
+        "merge": Cost(activations=batch * n_q * d),  # a copy
+        "output": projection(n_q, steps=1),
+    }
+
+
+def embedding(
+    n: int, vocab_size: int, d: int, batch: int = 1, scale: bool = True
+) -> dict[str, Cost]:
+    """Return what the lines of an embedding cost: a row of the table for each token, times √d.
+
+    No product: ``n d`` numbers are copied. What it costs is parameters, ``|V| d``.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    vocab_size : int
+        Rows of the table, |V|.
+    d : int
+        Their width.
+    batch : int, default 1
+        Sequences.
+    scale : bool, default True
+        Whether what is looked up is multiplied by √d.
+
+    Returns
+    -------
+    dict of costs by line: "look-up", "scale"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 3.4.
+
+    Examples
+    --------
+    >>> cost = total(embedding(n=10, vocab_size=32_000, d=512))
+    >>> cost.flops, cost.parameters
+    (0, 16384000)
+    """
+    _check_sizes(n=n, vocab_size=vocab_size, d=d, batch=batch)
+    numbers = batch * n * d
+    return {
+        "look-up": Cost(activations=numbers, parameters=vocab_size * d),
+        "scale": Cost(elementwise_flops=numbers, activations=numbers) if scale else Cost(),
+    }
+
+
+def positions(n: int, d: int, batch: int = 1, max_length: int | None = None) -> dict[str, Cost]:
+    """Return what adding positions to embeddings costs: ``n d`` additions a sequence.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Their width; even where positions are sinusoidal.
+    batch : int, default 1
+        Sequences. All share one table.
+    max_length : int, optional
+        Rows of a learned table, at least `n`. Where left out, positions are sinusoidal: computed,
+        not learned.
+
+    Returns
+    -------
+    dict of costs by line: "table" (n d/2 angles, each with a sine and a cosine; for a learned one
+    a look-up), "sum"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, `d` is odd where it mustn't be, or
+        `max_length` is below `n`.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 3.5.
+
+    Examples
+    --------
+    >>> total(positions(n=10, d=512)).parameters
+    0
+    >>> total(positions(n=10, d=768, max_length=1024)).parameters  # GPT-2
+    786432
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    if max_length is None:
+        check_even("d", d)
+        table = Cost(elementwise_flops=3 * n * (d // 2), activations=3 * n * (d // 2))
+    else:
+        check_at_least("max_length", max_length, n)
+        table = Cost(parameters=max_length * d)
+    numbers = batch * n * d
+    return {"table": table, "sum": Cost(elementwise_flops=numbers, activations=numbers)}
+
+
+def output_projection(
+    n: int, d: int, vocab_size: int, batch: int = 1, bias: bool = True, tied: bool = False
+) -> dict[str, Cost]:
+    """Return what the lines of the projection onto the vocabulary cost.
+
+    ``2 n d |V|`` FLOPs; tied to the embedding or not makes no difference to them.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Their width.
+    vocab_size : int
+        Scores a token, |V|.
+    batch : int, default 1
+        Sequences.
+    bias : bool, default True
+    tied : bool, default False
+        Whether the matrix is the embedding's, and so counted there.
+
+    Returns
+    -------
+    dict of costs by line: "product", "bias"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 3.4.
+
+    Examples
+    --------
+    >>> total(output_projection(n=1, d=512, vocab_size=32_000)).parameters
+    16416000
+    """
+    _check_sizes(n=n, d=d, vocab_size=vocab_size, batch=batch)
+    numbers = batch * n * vocab_size
+    return {
+        "product": Cost(
+            flops=2 * numbers * d,
+            activations=numbers,
+            parameters=0 if tied else vocab_size * d,
+            steps=1,
+        ),
+        "bias": (
+            Cost(elementwise_flops=numbers, activations=numbers, parameters=vocab_size)
+            if bias
+            else Cost()
+        ),
+    }
+
+
+def tied_logits(n: int, d: int, vocab_size: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what scoring the vocabulary by its own embeddings costs: no parameters.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Their width.
+    vocab_size : int
+        Scores a token, |V|.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "product"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Press and Wolf, "Using the Output Embedding to Improve Language Models", 2017
+    (arXiv:1608.05859).
+
+    Examples
+    --------
+    >>> cost = total(tied_logits(n=1, d=512, vocab_size=32_000))
+    >>> cost.flops // 2, cost.parameters
+    (16384000, 0)
+    """
+    lines = output_projection(n, d, vocab_size, batch, bias=False, tied=True)
+    del lines["bias"]
+    return lines
+
+
+def feed_forward(n: int, d: int, d_ff: int, batch: int = 1, bias: bool = True) -> dict[str, Cost]:
+    """Return what the lines of a feed-forward network with ReLU cost.
+
+    ``4 n d d_ff`` FLOPs: linear in the length, since each token goes through alone. At the usual
+    d_ff = 4 d that is ``16 n d²``, or 8 n d² multiplications.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d, d_ff : int
+        Their width, and the width in between.
+    batch : int, default 1
+        Sequences.
+    bias : bool, default True
+        Whether the two layers have biases.
+
+    Returns
+    -------
+    dict of costs by line: "inner" (x W_1 + b_1), "relu", "outer" (h W_2 + b_2)
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `bias` isn't a boolean.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017 (arXiv:1706.03762), section 3.3.
+
+    Examples
+    --------
+    >>> cost = total(feed_forward(n=10, d=64, d_ff=256))
+    >>> cost.flops, cost.steps, cost.parameters
+    (655360, 2, 33088)
+    """
+    _check_sizes(n=n, d=d, d_ff=d_ff, batch=batch)
+    check_flag("bias", bias)
+    hidden, numbers = batch * n * d_ff, batch * n * d
+
+    def layer(width: int, written: int) -> Cost:
+        return Cost(
+            flops=2 * hidden * d,
+            elementwise_flops=written if bias else 0,
+            activations=written,
+            parameters=d * d_ff + (width if bias else 0),
+            steps=1,
+        )
+
+    return {
+        "inner": layer(d_ff, hidden),
+        "relu": Cost(elementwise_flops=hidden, activations=hidden),
+        "outer": layer(d, numbers),
+    }
+
+
+def swiglu(n: int, d: int, d_ff: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of a gated feed-forward network cost: three matrices, no biases.
+
+    ``6 n d d_ff`` FLOPs; at d_ff = 8/3 d as many as a plain network of d_ff = 4 d.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d, d_ff : int
+        Their width, and the width in between.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "gate" (x W_1), "silu", "values" (x W_3), "product", "outer"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Shazeer, "GLU Variants Improve Transformer", 2020 (arXiv:2002.05202), equation 6.
+
+    Examples
+    --------
+    >>> cost = total(swiglu(n=10, d=6, d_ff=16))
+    >>> cost.flops, cost.steps, cost.parameters
+    (5760, 2, 288)
+    >>> cost.flops == total(feed_forward(n=10, d=6, d_ff=24)).flops
+    True
+    """
+    _check_sizes(n=n, d=d, d_ff=d_ff, batch=batch)
+    hidden, weights = batch * n * d_ff, d * d_ff
+    product = Cost(flops=2 * hidden * d, activations=hidden, parameters=weights)
+    return {
+        "gate": product,
+        # the sigmoid, and the product with it
+        "silu": Cost(elementwise_flops=2 * hidden, activations=hidden),
+        "values": product + Cost(steps=1),  # taken at once with the gate's
+        "product": Cost(elementwise_flops=hidden, activations=hidden),
+        "outer": Cost(flops=2 * hidden * d, activations=batch * n * d, parameters=weights, steps=1),
+    }
+
+
+def layer_norm(n: int, d: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of layer norm cost: nothing but elementwise work and sums over rows.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Their width.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "mean", "variance" (of x − μ), "normalise", "scale and shift"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Ba, Kiros and Hinton, "Layer Normalization", 2016 (arXiv:1607.06450).
+
+    Examples
+    --------
+    >>> cost = total(layer_norm(n=10, d=64))
+    >>> cost.flops, cost.elementwise_flops, cost.steps, cost.parameters
+    (0, 4520, 2, 128)
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    tokens = batch * n
+    numbers = tokens * d
+    return {
+        # a sum over the row, and its division by d
+        "mean": Cost(elementwise_flops=numbers + tokens, activations=tokens, steps=1),
+        # difference, square, sum, division by d; the difference is written too
+        "variance": Cost(
+            elementwise_flops=3 * numbers + tokens, activations=numbers + tokens, steps=1
+        ),
+        # ε, the root, and the division by it
+        "normalise": Cost(elementwise_flops=numbers + 2 * tokens, activations=numbers),
+        "scale and shift": Cost(
+            elementwise_flops=2 * numbers, activations=numbers, parameters=2 * d
+        ),
+    }
+
+
+def rms_norm(n: int, d: int, batch: int = 1) -> dict[str, Cost]:
+    """Return what the lines of RMS norm cost: layer norm without the mean and the shift.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Their width.
+    batch : int, default 1
+        Sequences.
+
+    Returns
+    -------
+    dict of costs by line: "mean square", "normalise", "scale"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1.
+
+    References
+    ----------
+    Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv:1910.07467).
+
+    Examples
+    --------
+    >>> cost = total(rms_norm(n=10, d=64))
+    >>> cost.flops, cost.elementwise_flops, cost.steps, cost.parameters
+    (0, 2590, 1, 64)
+    """
+    _check_sizes(n=n, d=d, batch=batch)
+    tokens = batch * n
+    numbers = tokens * d
+    return {
+        # square, sum, division by d
+        "mean square": Cost(elementwise_flops=2 * numbers + tokens, activations=tokens, steps=1),
+        # ε, the root, and the division by it
+        "normalise": Cost(elementwise_flops=numbers + 2 * tokens, activations=numbers),
+        "scale": Cost(elementwise_flops=numbers, activations=numbers, parameters=d),
+    }
+
+
+def rotary(
+    n: int, d: int, batch: int = 1, n_heads: int = 1, d_rotated: int | None = None
+) -> dict[str, Cost]:
+    """Return what turning queries or keys costs: nothing but elementwise work.
+
+    ``3 n d_rotated`` FLOPs a head: 4 multiplications and 2 additions for each pair of columns.
+    Queries and keys are each turned once; they share the angles.
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    d : int
+        Width of a head.
+    batch : int, default 1
+        Sequences. All share one table of angles.
+    n_heads : int, default 1
+    d_rotated : int, optional
+        How many columns turn, even and at most `d`; all of them where left out.
+
+    Returns
+    -------
+    dict of costs by line: "angles" (each with a sine and a cosine), "rotation"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1, or `d_rotated` is odd or above `d`.
+
+    References
+    ----------
+    Su et al., "RoFormer", 2021 (arXiv:2104.09864), section 3.4.2.
+
+    Examples
+    --------
+    >>> cost = total(rotary(n=10, d=64, n_heads=8))
+    >>> cost.flops, cost.elementwise_flops, cost.parameters
+    (0, 16320, 0)
+    """
+    _check_sizes(n=n, d=d, batch=batch, n_heads=n_heads)
+    d_rotated = d if d_rotated is None else d_rotated
+    check_even("d_rotated", d_rotated)
+    if d_rotated > d:
+        raise ValueError(f"d_rotated must be at most d = {d}; got {d_rotated}")
+    angles, heads = n * d_rotated // 2, batch * n_heads
+    return {
+        "angles": Cost(elementwise_flops=3 * angles, activations=3 * angles),
+        "rotation": Cost(elementwise_flops=6 * heads * angles, activations=heads * n * d),
+    }
 
 
 def memory(numbers: int, dtype: str = "float32") -> int:

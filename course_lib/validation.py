@@ -469,20 +469,25 @@ _LIBRARIES = {
 
 
 def check_library(name: str, x: Any) -> None:
-    """Raise where numpy's half of the course gets a tensor, or PyTorch's half an array.
+    """Raise where numpy's half of the course gets a tensor, or PyTorch's half an array."""
+    library = _asking()
+    libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
+    if library is not None and library not in libraries:
+        wanted = {"numpy": "an array of numpy", "torch": "a tensor of PyTorch"}[library]
+        raise ValueError(f"{name} must be {wanted}; got a {type(x).__module__}.{type(x).__name__}")
+
+
+def _asking() -> str | None:
+    """Return the library of the half that calls a check.
 
     Which half asks is read off the call stack, so that none of its lines has to say it. A check
-    that is called from elsewhere takes both.
+    that is called from elsewhere takes both, and gets None.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
     caller = "" if frame is None else str(frame.f_globals.get("__name__"))
-    library = _LIBRARIES.get(caller.rpartition(".")[0])
-    libraries = {base.__module__.partition(".")[0] for base in type(x).__mro__}
-    if library is not None and library not in libraries:
-        wanted = {"numpy": "an array of numpy", "torch": "a tensor of PyTorch"}[library]
-        raise ValueError(f"{name} must be {wanted}; got a {type(x).__module__}.{type(x).__name__}")
+    return _LIBRARIES.get(caller.rpartition(".")[0])
 
 
 def is_number(x: Any) -> bool:
@@ -656,3 +661,494 @@ def check_seed(name: str, seed: Any) -> int | list[int]:
             f"{name} must be a whole number of at least 0, or a sequence of such; got {seed!r}"
         )
     return kept if several else kept[0]
+
+
+def check_lengths(lengths: Any, n: int) -> None:
+    """Raise unless every length is a whole number from 0 to `n`. Looks at values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_lengths(np.array([2, 4]), n=3)
+    Traceback (most recent call last):
+    ...
+    ValueError: lengths must be from 0 to n = 3; got 4
+    """
+    check_positive_int("n", n)
+    check_whole("lengths", lengths, "(b,)")
+    lengths = _roomy(lengths)
+    wrong = (lengths < 0) | (lengths > n)
+    if bool(wrong.any()):
+        raise ValueError(f"lengths must be from 0 to n = {n}; got {int(lengths[wrong][0])}")
+
+
+def check_masks(masks: Sequence[Any]) -> None:
+    """Raise unless all masks that aren't None are boolean and broadcast with one another."""
+    shape: tuple[int, ...] = ()
+    for i, mask in enumerate(masks):
+        if mask is None:
+            continue
+        if not hasattr(mask, "shape") or dtype_name(mask) != "bool":
+            raise ValueError(f"masks[{i}] must be boolean, or None; got {describe(mask)}")
+        check_library(f"masks[{i}]", mask)
+        other = tuple(mask.shape)
+        n_axes = max(len(shape), len(other))
+        pairs = list(
+            zip((1,) * (n_axes - len(shape)) + shape, (1,) * (n_axes - len(other)) + other,
+                strict=True)
+        )  # fmt: skip
+        if any(a != b and 1 not in (a, b) for a, b in pairs):
+            raise ValueError(
+                f"masks[{i}] must have a shape that broadcasts with {shape}, that of those before "
+                f"it; got {other}"
+            )
+        shape = tuple(b if a == 1 else a for a, b in pairs)
+
+
+def check_divides(name: str, part: Any, owner: str, whole: int) -> None:
+    """Raise unless `part` is a whole number of at least 1 that divides `whole`, that of `owner`.
+
+    Examples
+    --------
+    >>> check_divides("n_heads", 3, "the width of x", 8)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_heads must divide the width of x, 8; got 3
+    """
+    check_positive_int(name, part)
+    if whole % part:
+        raise ValueError(f"{name} must divide {owner}, {whole}; got {part}")
+
+
+def check_projection(
+    x_name: str, x: Any, w_name: str, w: Any, b_name: str, b: Any, axes: str = "(..., d_in)"
+) -> None:
+    """Raise unless ``x @ w + b`` can be computed; `b` may be None.
+
+    Parameters
+    ----------
+    x_name, w_name, b_name : str
+        What the caller calls them.
+    x : array or tensor, (..., d_in)
+    w : array or tensor, (d_in, d_out)
+    b : array or tensor, (d_out,), or None
+    axes : str, default "(..., d_in)"
+        What is said of the shape of `x`.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check_float(x_name, x, axes)
+    if 0 in x.shape:
+        raise ValueError(f"{x_name} must not be empty: {axes}; got shape {tuple(x.shape)}")
+    check_float(w_name, w, "(d_in, d_out)")
+    if len(w.shape) != 2 or w.shape[0] != x.shape[-1] or w.shape[1] == 0:
+        raise ValueError(
+            f"{w_name} must have a shape (d_in, d_out) with d_in = {x.shape[-1]}, the width of "
+            f"{x_name}; got {tuple(w.shape)}"
+        )
+    check_same_dtype(**{x_name: x, w_name: w})
+    if b is not None:
+        check_weight(b_name, b, "(d_out,)", (w.shape[1],))
+        check_same_dtype(**{x_name: x, b_name: b})
+
+
+def check_fused(w_q: Any, w_k: Any, w_v: Any) -> None:
+    """Raise unless three matrices, or three biases, can be put side by side."""
+    check_float("w_q", w_q, "(d_in, d_out)")
+    if len(w_q.shape) > 2 or 0 in w_q.shape:
+        raise ValueError(
+            f"w_q must have a shape (d_in, d_out), or (d_out,) if it's a bias, and not be empty; "
+            f"got {tuple(w_q.shape)}"
+        )
+    for name, w in (("w_k", w_k), ("w_v", w_v)):
+        check_float(name, w, "(d_in, d_out)")
+        check_shape(name, w, "w_q", tuple(w_q.shape))
+    check_same_dtype(w_q=w_q, w_k=w_k, w_v=w_v)
+
+
+def check_heads(name: str, x: Any) -> None:
+    """Raise unless `x` has an axis of heads, one of tokens and one of their pieces."""
+    check_sequence(name, x, "(..., h, n, d/h)")
+    if len(x.shape) < 3:
+        raise ValueError(f"{name} must have a shape (..., h, n, d/h); got {tuple(x.shape)}")
+
+
+def check_three(name: str, w: Any) -> None:
+    """Raise unless a matrix can be cut into three of one width."""
+    if w.shape[-1] % 3:
+        raise ValueError(f"{name} must have columns for three; got {w.shape[-1]}")
+
+
+def check_multi_head_inputs(
+    x_q: Any, x_kv: Any, matrices: Sequence[Any], n_heads: Any, biases: Sequence[Any]
+) -> None:
+    """Raise unless the arguments of multi-head attention fit together, the mask aside.
+
+    Parameters
+    ----------
+    x_q, x_kv : array or tensor, (..., n_q, d) and (..., n_k, d_kv)
+    matrices : four arrays or tensors
+        w_q, w_k, w_v and w_o: (d, h d_k), (d_kv, h d_k), (d_kv, h d_v) and (h d_v, d_out).
+    n_heads : int
+        h.
+    biases : four arrays or tensors, or None for some
+        b_q, b_k, b_v and b_o.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    (w_q, w_k, w_v, w_o), (b_q, b_k, b_v, b_o) = matrices, biases
+    check_sequence("x_q", x_q, "(..., n_q, d)")
+    check_sequence("x_kv", x_kv, "(..., n_k, d_kv)")
+    check_leading("x_kv", x_kv, "x_q", tuple(x_q.shape[:-2]), 2)
+    check_same_dtype(x_q=x_q, x_kv=x_kv)
+    check_projection("x_q", x_q, "w_q", w_q, "b_q", b_q)
+    check_projection("x_kv", x_kv, "w_k", w_k, "b_k", b_k)
+    check_projection("x_kv", x_kv, "w_v", w_v, "b_v", b_v)
+    if w_k.shape[1] != w_q.shape[1]:
+        raise ValueError(
+            f"w_k must have as many columns as w_q, {w_q.shape[1]}; got shape {tuple(w_k.shape)}"
+        )
+    check_float("w_o", w_o, "(h d_v, d_out)")
+    if len(w_o.shape) != 2 or w_o.shape[0] != w_v.shape[1] or w_o.shape[1] == 0:
+        raise ValueError(
+            f"w_o must have a row for each of the {w_v.shape[1]} columns of w_v; "
+            f"got shape {tuple(w_o.shape)}"
+        )
+    check_same_dtype(x_q=x_q, w_o=w_o)
+    if b_o is not None:
+        check_weight("b_o", b_o, "(d_out,)", (w_o.shape[1],))
+        check_same_dtype(x_q=x_q, b_o=b_o)
+    check_divides("n_heads", n_heads, "the columns of w_q", w_q.shape[1])
+    check_divides("n_heads", n_heads, "the columns of w_v", w_v.shape[1])
+
+
+def check_even(name: str, value: Any) -> None:
+    """Raise unless `value` is an even whole number of at least 2.
+
+    Examples
+    --------
+    >>> check_even("d", 5)
+    Traceback (most recent call last):
+    ...
+    ValueError: d must be an even whole number of at least 2; got 5
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 2 or value % 2:
+        raise ValueError(f"{name} must be an even whole number of at least 2; got {value!r}")
+
+
+def check_factor(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite real number of at least 1.
+
+    Examples
+    --------
+    >>> check_factor("factor", 0.25)
+    Traceback (most recent call last):
+    ...
+    ValueError: factor must be a number of at least 1; got 0.25
+    """
+    if not is_number(value) or not 1 <= value < _INFINITY:
+        raise ValueError(f"{name} must be a number of at least 1; got {value!r}")
+
+
+def check_frequencies(frequencies: Any) -> None:
+    """Raise unless `frequencies` is one row of floats, at least one."""
+    check_float("frequencies", frequencies, "(d/2,)")
+    if len(frequencies.shape) != 1 or frequencies.shape[0] == 0:
+        raise ValueError(
+            f"frequencies must have a shape (d/2,), d ≥ 2; got {tuple(frequencies.shape)}"
+        )
+
+
+def check_rotation(x: Any, positions: Any, frequencies: Any) -> None:
+    """Raise unless tokens, their positions and the frequencies of their pairs fit together.
+
+    Parameters
+    ----------
+    x : array or tensor, (..., n, d)
+    positions : array or tensor of real numbers that broadcasts to (..., n)
+    frequencies : array or tensor, (d_rotated / 2,), d_rotated at most d
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check_sequence("x", x, "(..., n, d)")
+    check_frequencies(frequencies)
+    if 2 * frequencies.shape[0] > x.shape[-1]:
+        raise ValueError(
+            f"frequencies must have at most one for each pair of columns of x, "
+            f"{x.shape[-1] // 2}; got {frequencies.shape[0]}"
+        )
+    numbers = hasattr(positions, "dtype") and hasattr(positions, "shape")
+    kind = dtype_name(positions) if numbers else ""
+    # A positions axis of 1 against n tokens would give all tokens one position: nobody means it.
+    fits = numbers and tuple(positions.shape[-1:]) == (x.shape[-2],)
+    if not ("int" in kind or "float" in kind) or not (
+        fits and _broadcasts(tuple(positions.shape), tuple(x.shape[:-1]))
+    ):
+        raise ValueError(
+            f"positions must be an array of real numbers, one for each of the {x.shape[-2]} "
+            f"tokens, that broadcasts to {tuple(x.shape[:-1])}; got {describe(positions)}"
+        )
+    check_library("positions", positions)
+
+
+def check_filled(name: str, x: Any, axes: str) -> None:
+    """Raise unless `x` is an array of floats in which no axis is empty."""
+    check_float(name, x, axes)
+    if 0 in x.shape:
+        raise ValueError(f"{name} must not be empty: {axes}; got shape {tuple(x.shape)}")
+
+
+def check_features(name: str, x: Any, d: int) -> None:
+    """Raise unless `x` is an array of floats whose rows, none of them missing, have the width d."""
+    check_filled(name, x, "(..., d)")
+    if x.shape[-1] != d:
+        raise ValueError(f"{name} must have rows of width d = {d}; got shape {tuple(x.shape)}")
+
+
+def check_feed_forward_inputs(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> None:
+    """Raise unless tokens and the weights of two layers fit together.
+
+    Parameters
+    ----------
+    x : array or tensor, (..., d)
+    w_1, b_1 : array or tensor, (d, d_ff) and (d_ff,)
+    w_2, b_2 : array or tensor, (d_ff, d) and (d,)
+        Either bias may be None.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    d, d_ff = _check_first_layer(x, w_1)
+    check_weight("w_2", w_2, "(d_ff, d)", (d_ff, d))
+    biases = {}
+    for name, b, axis, size in (("b_1", b_1, "d_ff", d_ff), ("b_2", b_2, "d", d)):
+        if b is not None:
+            check_weight(name, b, f"({axis},)", (size,))
+            biases[name] = b
+    check_same_dtype(x=x, w_1=w_1, w_2=w_2, **biases)
+
+
+def check_swiglu_inputs(x: Any, w_1: Any, w_2: Any, w_3: Any) -> None:
+    """Raise unless tokens and the three matrices of a gated feed-forward network fit together."""
+    d, d_ff = _check_first_layer(x, w_1)
+    check_weight("w_2", w_2, "(d_ff, d)", (d_ff, d))
+    check_weight("w_3", w_3, "(d, d_ff)", (d, d_ff))
+    check_same_dtype(x=x, w_1=w_1, w_2=w_2, w_3=w_3)
+
+
+def _check_first_layer(x: Any, w_1: Any) -> tuple[int, int]:
+    """Return d and d_ff of tokens (..., d) and a matrix (d, d_ff) that takes them, or raise."""
+    check_filled("x", x, "(..., d)")
+    check_filled("w_1", w_1, "(d, d_ff)")
+    d = x.shape[-1]
+    if len(w_1.shape) != 2 or w_1.shape[0] != d:
+        raise ValueError(
+            f"w_1 must have a shape (d, d_ff) with d = {d}, the width of x; got {tuple(w_1.shape)}"
+        )
+    return d, w_1.shape[1]
+
+
+def check_scale_inputs(x: Any, gamma: Any, eps: Any, axes: str = "(..., d)") -> None:
+    """Raise unless what is to be normalised and its scale fit together.
+
+    Parameters
+    ----------
+    x : array or tensor, (..., d)
+    gamma : array or tensor, (d,)
+    eps : float
+    axes : str, default "(..., d)"
+        The axes that `x` must have: "(..., n, d)" asks for two.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check = check_sequence if axes == "(..., n, d)" else check_filled
+    check("x", x, axes)
+    check_weight("gamma", gamma, "(d,)", (x.shape[-1],))
+    check_same_dtype(x=x, gamma=gamma)
+    check_number("eps", eps, above=0.0)
+
+
+def check_norm_inputs(x: Any, gamma: Any, beta: Any, eps: Any, axes: str = "(..., d)") -> None:
+    """Raise unless what is to be normalised, its scale and its shift fit together."""
+    check_scale_inputs(x, gamma, eps, axes)
+    check_weight("beta", beta, "(d,)", (x.shape[-1],))
+    check_same_dtype(x=x, beta=beta)
+
+
+def check_correction(y: Any, x: Any) -> None:
+    """Raise unless what a sublayer made of x can be added to it."""
+    check_float("what sublayer returns", y, "(..., d)")
+    check_shape("what sublayer returns", y, "x", tuple(x.shape))
+    check_same_dtype(**{"x": x, "what sublayer returns": y})
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise unless `value` is one of a few words.
+
+    Examples
+    --------
+    >>> check_choice("activation", "tanh", ("relu", "gelu"))
+    Traceback (most recent call last):
+    ...
+    ValueError: activation must be one of relu, gelu; got 'tanh'
+    """
+    words = list(choices)
+    if not isinstance(value, str) or value not in words:
+        raise ValueError(f"{name} must be one of {', '.join(words)}; got {value!r}")
+
+
+def check_table(name: str, table: Any, axes: str = "(V, d)") -> None:
+    """Raise unless `table` is an array of floats with two axes, none of them empty."""
+    check_sequence(name, table, axes)
+    if len(table.shape) != 2:
+        raise ValueError(f"{name} must have a shape {axes}; got {tuple(table.shape)}")
+
+
+def check_lookup(ids: Any, table: Any) -> None:
+    """Raise unless every id is a row of the table. Looks at values."""
+    check_table("table", table)
+    check_whole("ids", ids, "(...)")
+    check_ids("ids", ids, table.shape[0])
+
+
+def check_lookup_gradient(ids: Any, d_output: Any, n_rows: Any) -> None:
+    """Raise unless there is one gradient an id, and every id is a row. Looks at values."""
+    check_at_least("n_rows", n_rows, 1)
+    check_whole("ids", ids, "(...)")
+    check_float("d_output", d_output, "(..., d)")
+    check_leading("d_output", d_output, "ids", tuple(ids.shape), 1)
+    if d_output.shape[-1] == 0:
+        raise ValueError(f"d_output must not be empty along d; got {describe(d_output)}")
+    check_ids("ids", ids, n_rows)
+
+
+def check_tied(hidden: Any, table: Any) -> None:
+    """Raise unless `hidden` has the width and the dtype of the table's rows."""
+    check_float("hidden", hidden, "(..., d)")
+    check_table("table", table)
+    if hidden.shape[-1] != table.shape[1]:
+        raise ValueError(
+            f"hidden must have the width of the table's rows, d = {table.shape[1]}; "
+            f"got {describe(hidden)}"
+        )
+    check_same_dtype(table=table, hidden=hidden)
+
+
+def check_float_dtype(dtype: Any) -> None:
+    """Raise unless `dtype` is None or a floating dtype of the half that asks.
+
+    Examples
+    --------
+    >>> check_float_dtype("int64")
+    Traceback (most recent call last):
+    ...
+    ValueError: dtype must be one of float64, float32, float16, bfloat16; got 'int64'
+    """
+    library = _asking()
+    known = ["float64", "float32", "float16"] + ["bfloat16"] * (library != "numpy")
+    name = dtype.__name__ if isinstance(dtype, type) else str(dtype).rpartition(".")[2]
+    ours = (type(dtype).__module__ == "torch") == (library == "torch") or library is None
+    if dtype is not None and not (ours and name in known):
+        of = {"torch": " of PyTorch", "numpy": " of numpy"}.get(library or "", "")
+        raise ValueError(f"dtype must be one of {', '.join(known)}{of}; got {dtype!r}")
+
+
+def check_hands(d: Any, base: Any, dtype: Any) -> None:
+    """Raise unless frequencies for d columns can be computed."""
+    check_even("d", d)
+    check_number("base", base, above=1)
+    check_float_dtype(dtype)
+
+
+def check_sinusoids(n: Any, d: Any, base: Any, offset: Any, dtype: Any = None) -> None:
+    """Raise unless sinusoidal positions can be computed."""
+    check_at_least("n", n, 1)
+    check_hands(d, base, dtype)
+    check_at_least("offset", offset, 0)
+
+
+def check_shift(k: Any, d: Any, base: Any, dtype: Any) -> None:
+    """Raise unless sinusoidal positions of width d can be shifted by k."""
+    if isinstance(k, bool) or not isinstance(k, Integral):
+        raise ValueError(f"k must be a whole number; got {k!r}")
+    check_hands(d, base, dtype)
+
+
+def check_position_rows(n: Any, table: Any, offset: Any) -> None:
+    """Raise unless a table of positions has rows for n tokens from `offset` on."""
+    check_at_least("n", n, 1)
+    check_at_least("offset", offset, 0)
+    check_table("table", table, "(max_length, d)")
+    if offset + n > table.shape[0]:
+        raise ValueError(
+            f"offset + n must be at most {table.shape[0]}, the rows of table; got {offset} + {n}"
+        )
+
+
+def check_axes(name: str, x: Any, axes: Any) -> None:
+    """Raise unless `axes` is a tuple of axes of `x`, one at least and none twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_axes("x", np.zeros((2, 3)), (1, -1))
+    Traceback (most recent call last):
+    ...
+    ValueError: axes must name each axis of x once; got (1, -1)
+    """
+    if not isinstance(axes, tuple) or not axes:
+        raise ValueError(f"axes must be a tuple of one axis of {name} at least; got {axes!r}")
+    for axis in axes:
+        check_axis(name, x, axis)
+    if len({axis % len(x.shape) for axis in axes}) < len(axes):
+        raise ValueError(f"axes must name each axis of {name} once; got {axes!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False; got {value!r}")
+
+
+def check_module(name: str, value: Any) -> None:
+    """Raise unless `value` is an nn.Module, as far as can be told without PyTorch."""
+    if "torch.nn.modules.module" not in {base.__module__ for base in type(value).__mro__}:
+        raise ValueError(f"{name} must be an nn.Module; got {describe(value)}")
+
+
+def check_ntk(d: Any, factor: Any, base: Any) -> None:
+    """Raise unless the base of d rotated columns can be raised for a longer context."""
+    check_even("d", d)
+    check_at_least("d", d, 4)
+    check_factor("factor", factor)
+    check_number("base", base, above=1)
+
+
+def check_yarn(factor: Any, original_length: Any, beta_fast: Any, beta_slow: Any) -> None:
+    """Raise unless YaRN's ramp runs from more turns to fewer within a length."""
+    check_factor("factor", factor)
+    check_positive_int("original_length", original_length)
+    check_number("beta_slow", beta_slow, above=0)
+    check_number("beta_fast", beta_fast, above=beta_slow)
+
+
+def check_last_queries(n_q: Any, n_k: Any) -> None:
+    """Raise unless n_q queries can be the last ones of n_k tokens."""
+    check_positive_int("n_q", n_q)
+    check_positive_int("n_k", n_k)
+    if n_k < n_q:
+        raise ValueError(f"n_k must be at least n_q = {n_q}; got {n_k}")

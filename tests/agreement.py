@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,3 +65,72 @@ def assert_close(actual: object, expected: object, tolerance: float) -> None:
     assert a.dtype == b.dtype
     scale = max(1.0, float(np.abs(b).max()))
     np.testing.assert_allclose(a, b, rtol=0.0, atol=tolerance * scale)
+
+
+@dataclass(frozen=True)
+class MultiHeadInputs:
+    """Arguments of multi-head attention by name, as arrays; `tensors` gives the twins."""
+
+    arrays: dict[str, np.ndarray | None]
+    n_heads: int
+
+    @property
+    def tolerance(self) -> float:
+        assert self.arrays["x_q"] is not None
+        return FLOATS[self.arrays["x_q"].dtype.name]
+
+    def numpy(self) -> dict[str, object]:
+        return {**self.arrays, "n_heads": self.n_heads}
+
+    def tensors(self) -> dict[str, object]:
+        tensors = {n: None if a is None else torch.tensor(a) for n, a in self.arrays.items()}
+        return {**tensors, "n_heads": self.n_heads}
+
+
+@st.composite
+def multi_head_inputs(draw: st.DrawFn, square: bool = False) -> MultiHeadInputs:
+    """Draw inputs with 0 to 2 leading axes, biases or none, and no, a full or a broadcast mask.
+
+    Where `square`, every matrix is (d, d), as ``nn.MultiheadAttention`` has them; there is a batch
+    axis and every query may look at a key at least.
+    """
+    lead = (draw(st.integers(1, 3)),) if square else tuple(
+        draw(st.lists(st.integers(1, 3), max_size=2))
+    )  # fmt: skip
+    n_q, n_k, h, d_k, d_v, d, d_kv, d_out = (draw(st.integers(1, 5)) for _ in range(8))
+    if square:
+        d_v, d, d_kv, d_out = d_k, h * d_k, h * d_k, h * d_k
+    dtype = draw(st.sampled_from(tuple(FLOATS)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(dtype)
+
+    shapes = [None, (*lead, h, n_q, n_k), (n_q, n_k), (h, 1, n_k), (n_k,)]
+    if len(lead) == 1:
+        shapes.append((*lead, 1, 1, n_k))
+    mask_shape = draw(st.sampled_from(shapes))
+    mask = None if mask_shape is None else rng.random(mask_shape) < 0.6
+    if mask is not None and square:
+        mask[..., 0] = True
+    arrays = {
+        "x_q": normal(*lead, n_q, d), "x_kv": normal(*lead, n_k, d_kv),
+        "w_q": normal(d, h * d_k), "w_k": normal(d_kv, h * d_k),
+        "w_v": normal(d_kv, h * d_v), "w_o": normal(h * d_v, d_out), "mask": mask,
+    }  # fmt: skip
+    if draw(st.booleans()):
+        widths = {"b_q": h * d_k, "b_k": h * d_k, "b_v": h * d_v, "b_o": d_out}
+        arrays |= {name: normal(width) for name, width in widths.items()}
+    return MultiHeadInputs(arrays, h)
+
+
+def numerical_gradient(loss: Callable[[np.ndarray], float], x: np.ndarray) -> np.ndarray:
+    """Central differences of a scalar function, one element at a time."""
+    step = 1e-6
+    gradient = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[index] += step
+        down[index] -= step
+        gradient[index] = (loss(up) - loss(down)) / (2 * step)
+    return gradient

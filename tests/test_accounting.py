@@ -13,7 +13,16 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib import accounting
-from course_lib.blocks import attention, attention_scores, recurrent
+from course_lib.blocks import (
+    attention,
+    attention_scores,
+    embeddings,
+    feed_forward,
+    multi_head,
+    normalization,
+    positions,
+    recurrent,
+)
 
 size = st.integers(1, 9)
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
@@ -327,3 +336,306 @@ def test_what_cannot_be_a_cost_or_have_one_is_named(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         call()
+
+
+# --- rotary positions ----------------------------------------------------------------------------
+
+
+class RotationCounter(ElementwiseCounter):
+    """Counts sines and cosines as well."""
+
+    COUNTED = (*ElementwiseCounter.COUNTED, "cos", "sin")
+
+
+@given(size, st.integers(1, 5), st.integers(0, 3), st.integers(1, 3), st.integers(1, 3),
+       st.sampled_from(["rotate_interleaved", "rotate_half_split"]))  # fmt: skip
+def test_a_rotation_costs_the_operations_that_are_counted(
+    n: int, half: int, rest: int, n_heads: int, batch: int, name: str
+) -> None:
+    from course_lib.blocks import rotary
+
+    d = 2 * half + rest
+    x = torch.zeros(batch, n_heads, n, d)
+    args = (x, torch.arange(n), rotary.rotary_frequencies(2 * half))
+    cost = accounting.total(accounting.rotary(n, d, batch, n_heads, d_rotated=2 * half))
+    with RotationCounter() as counter:
+        turned = getattr(rotary, name)(*args)
+    assert cost.elementwise_flops == counter.count
+    assert cost.flops == accounting.count_flops(getattr(rotary, name), *args) == 0
+    assert cost.parameters == 0
+    assert accounting.rotary(n, d, batch, n_heads, 2 * half)["rotation"].activations == (
+        turned.numel()
+    )
+
+
+def test_a_rotation_of_no_pairs_or_too_many_is_named() -> None:
+    for bad in (3, 0, True, 2.0):
+        with pytest.raises(
+            ValueError, match="d_rotated must be an even whole number of at least 2"
+        ):
+            accounting.rotary(4, 8, d_rotated=bad)
+    with pytest.raises(ValueError, match="d_rotated must be an even whole number of at least 2"):
+        accounting.rotary(4, 5)
+    with pytest.raises(ValueError, match="d_rotated must be at most d = 8; got 10"):
+        accounting.rotary(4, 8, d_rotated=10)
+    with pytest.raises(ValueError, match="n_heads must be a whole number of at least 1; got 0"):
+        accounting.rotary(4, 8, n_heads=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(size, size, st.integers(1, 4), st.integers(1, 4), st.lists(st.integers(1, 3), max_size=2),
+       st.booleans(), st.booleans())  # fmt: skip
+def test_multi_head_attention_costs_what_pytorch_counts_ours_and_its_own(
+    n_q: int, n_k: int, h: int, d_head: int, leading: list[int], bias: bool, fused: bool
+) -> None:
+    d, batch = h * d_head, prod(leading)
+    cost = accounting.total(accounting.multi_head_attention(n_q, n_k, d, h, batch, bias))
+    x_q, x_kv = torch.zeros(*leading, n_q, d), torch.zeros(*leading, n_k, d)
+    module = multi_head.MultiHeadAttention(d, h, bias=bias, fused=fused)
+    assert cost.flops == accounting.count_flops(module, x_q, x_kv)
+    assert cost.flops == 4 * batch * d * (n_q * d + n_k * d + n_q * n_k)
+    assert cost.parameters == sum(p.numel() for p in module.parameters())
+
+    theirs = nn.MultiheadAttention(d, h, bias=bias, batch_first=True)
+    rows_q, rows_kv = x_q.reshape(batch, n_q, d), x_kv.reshape(batch, n_k, d)
+    assert cost.flops == accounting.count_flops(theirs, rows_q, rows_kv, rows_kv)
+    assert cost.parameters == sum(p.numel() for p in theirs.parameters())
+
+    w, b = torch.zeros(d, d), torch.zeros(d) if bias else None
+    arguments = (x_q, x_kv, w, w, w, w, h, None, b, b, b, b)
+    assert cost.flops == accounting.count_flops(multi_head.multi_head_attention, *arguments)
+    assert cost.steps == 5
+
+
+def test_self_attention_costs_the_same_fused_and_not() -> None:
+    x = torch.zeros(3, 5, 8)
+    cost = accounting.total(accounting.multi_head_attention(5, 5, 8, 2, batch=3))
+    for fused in (False, True):
+        module = multi_head.MultiHeadAttention(8, 2, fused=fused)
+        assert accounting.count_flops(module, x) == cost.flops
+
+
+def test_each_line_of_multi_head_attention_costs_what_its_own_product_is_counted_at() -> None:
+    b, n_q, n_k, d, h = 3, 4, 5, 8, 2
+    lines = accounting.multi_head_attention(n_q, n_k, d, h, batch=b)
+    x_q, x_kv, w = torch.zeros(b, n_q, d), torch.zeros(b, n_k, d), torch.zeros(d, d)
+    q, k = multi_head.split_heads(x_q @ w, h), multi_head.split_heads(x_kv @ w, h)
+    products = {
+        "queries": (x_q, w), "keys": (x_kv, w), "values": (x_kv, w),
+        "scores": (q, k.mT), "heads": (q @ k.mT, k), "output": (x_q, w),
+    }  # fmt: skip
+    for name, (left, right) in products.items():
+        assert lines[name].flops == accounting.count_flops(torch.matmul, left, right), name
+        assert lines[name].activations == (left @ right).numel(), name
+    for name in ("scale", "softmax"):
+        assert lines[name].activations == b * h * n_q * n_k
+    assert lines["merge"].activations == b * n_q * d
+    for name in ("queries", "keys", "values", "output"):
+        assert lines[name].parameters == d * d + d
+        # the bias: one addition a number
+        assert lines[name].elementwise_flops == lines[name].activations
+
+
+def test_the_number_of_heads_changes_no_flops_and_no_parameters_but_the_tables() -> None:
+    costs = [accounting.multi_head_attention(10, 10, 12, h) for h in (1, 2, 3, 12)]
+    assert len({accounting.total(lines).flops for lines in costs}) == 1
+    assert len({accounting.total(lines).parameters for lines in costs}) == 1
+    assert [lines["softmax"].activations for lines in costs] == [100, 200, 300, 1200]
+
+
+@pytest.mark.parametrize("name", ["n_q", "n_k", "d", "n_heads", "batch"])
+@pytest.mark.parametrize("bad", [0, -1, 2.0, True, "4"])
+def test_a_size_of_multi_head_attention_that_cannot_be_is_named(name: str, bad: object) -> None:
+    sizes: dict = {"n_q": 2, "n_k": 3, "d": 4, "n_heads": 2, "batch": 1, name: bad}
+    with pytest.raises(ValueError, match=f"^{name} must be a whole number of at least 1; got"):
+        accounting.multi_head_attention(**sizes)
+
+
+def test_heads_that_do_not_divide_the_width_are_named() -> None:
+    with pytest.raises(ValueError, match=r"^n_heads must divide d, 8; got 3"):
+        accounting.multi_head_attention(2, 3, 8, 3)
+
+
+@given(size, size, size, st.lists(st.integers(1, 3), max_size=2), st.booleans())
+def test_an_embedding_costs_no_product_and_the_parameters_that_the_module_has(
+    n: int, v: int, d: int, leading: list[int], scale: bool
+) -> None:
+    tokens = embeddings.TokenEmbedding(v, d, scale=scale)
+    ids = torch.zeros(*leading, n, dtype=torch.int64)
+    cost = accounting.total(accounting.embedding(n, v, d, batch=prod(leading), scale=scale))
+    assert cost.flops == accounting.count_flops(tokens, ids) == 0
+    assert cost.parameters == sum(p.numel() for p in tokens.parameters())
+    assert cost.activations == (2 if scale else 1) * tokens(ids).numel()
+    assert cost.elementwise_flops == (tokens(ids).numel() if scale else 0)
+
+
+@given(size, size, size, st.lists(st.integers(1, 3), max_size=2), st.booleans())
+def test_a_projection_onto_the_vocabulary_costs_what_pytorch_counts_and_holds_tied_or_not(
+    n: int, d: int, v: int, leading: list[int], bias: bool
+) -> None:
+    hidden, head = torch.zeros(*leading, n, d), nn.Linear(d, v, bias=bias)
+    batch = prod(leading)
+    cost = accounting.total(accounting.output_projection(n, d, v, batch, bias=bias))
+    assert cost.flops == accounting.count_flops(head, hidden) == 2 * batch * n * d * v
+    assert cost.parameters == sum(p.numel() for p in head.parameters())
+    tied = accounting.total(accounting.tied_logits(n, d, v, batch))
+    counted = accounting.count_flops(embeddings.tied_logits, hidden, head.weight)
+    assert (tied.flops, tied.parameters) == (counted, 0)
+    assert tied.flops == cost.flops
+    assert tied.activations == hidden.numel() // d * v
+    shared = accounting.output_projection(n, d, v, batch, bias=bias, tied=True)
+    assert accounting.total(shared).parameters == (v if bias else 0)
+
+
+@given(size, size, size, st.lists(st.integers(1, 3), max_size=2))
+def test_positions_cost_no_product_and_parameters_where_they_are_learned_alone(
+    n: int, half: int, spare: int, leading: list[int]
+) -> None:
+    x, batch = torch.zeros(*leading, n, 2 * half), prod(leading)
+    learned = positions.LearnedPositions(n + spare, 2 * half)
+    for module, cost in (
+        (positions.SinusoidalPositions(2 * half), accounting.positions(n, 2 * half, batch)),
+        (learned, accounting.positions(n, 2 * half, batch, max_length=n + spare)),
+    ):
+        assert accounting.total(cost).flops == accounting.count_flops(module, x) == 0
+        held = sum(p.numel() for p in module.parameters())
+        assert accounting.total(cost).parameters == held
+        assert cost["sum"].elementwise_flops == cost["sum"].activations == x.numel()
+
+
+def test_the_embeddings_of_32000_tokens_are_counted_once_where_they_are_tied() -> None:
+    table = accounting.total(accounting.embedding(1, 32_000, 512)).parameters
+    head = accounting.total(accounting.output_projection(1, 512, 32_000, bias=False)).parameters
+    assert table == head == 16_384_000
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.0, True, "4", None])
+def test_sizes_of_embeddings_and_projections_that_are_no_whole_positive_numbers_are_named(
+    bad: object,
+) -> None:
+    for function, sizes in (
+        ("embedding", {"n": 2, "vocab_size": 3, "d": 4, "batch": 1}),
+        ("output_projection", {"n": 2, "d": 4, "vocab_size": 3, "batch": 1}),
+        ("tied_logits", {"n": 2, "d": 4, "vocab_size": 3, "batch": 1}),
+        ("positions", {"n": 2, "d": 4, "batch": 1}),
+    ):
+        for name in sizes:
+            message = f"^{name} must be a whole number of at least 1; got"
+            with pytest.raises(ValueError, match=message):
+                getattr(accounting, function)(**{**sizes, name: bad})
+
+
+def test_positions_that_cannot_be_are_named() -> None:
+    with pytest.raises(ValueError, match="d must be an even whole number of at least 2; got 5"):
+        accounting.positions(3, 5)
+    with pytest.raises(ValueError, match="max_length must be a whole number of at least 3; got 2"):
+        accounting.positions(3, 5, max_length=2)
+    assert accounting.total(accounting.positions(3, 5, max_length=3)).parameters == 15
+
+
+class NumberCounter(ElementwiseCounter):
+    """Counts besides what roots, squares and ReLUs write, and the sums and divisions of means."""
+
+    COUNTED = (*ElementwiseCounter.COUNTED, "div", "pow", "relu", "sqrt")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if func.overloadpacket.__name__ == "mean":
+            self.count += args[0].numel() + result.numel()
+        return result
+
+
+def count_numbers(function: Callable[..., Any], *args: Any) -> int:
+    with torch.no_grad(), NumberCounter() as counter:
+        function(*args)
+    return counter.count
+
+
+@given(size, size, size, st.lists(st.integers(1, 3), max_size=2), st.booleans())
+def test_a_feed_forward_network_costs_what_pytorch_counts_ours_and_its_own(
+    n: int, d: int, d_ff: int, leading: list[int], bias: bool
+) -> None:
+    cost = accounting.total(accounting.feed_forward(n, d, d_ff, prod(leading), bias))
+    network = feed_forward.FeedForward(d, d_ff, bias=bias)
+    own = nn.Sequential(nn.Linear(d, d_ff, bias), nn.ReLU(), nn.Linear(d_ff, d, bias))
+    x = torch.zeros(*leading, n, d)
+    assert cost.flops == accounting.count_flops(network, x) == accounting.count_flops(own, x)
+    assert cost.parameters == sum(p.numel() for p in network.parameters())
+    assert cost.parameters == sum(p.numel() for p in own.parameters())
+    w_1, b_1, w_2, b_2 = (torch.zeros(s) for s in ((d, d_ff), (d_ff,), (d_ff, d), (d,)))
+    biases = (b_1, b_2) if bias else (None, None)
+    arguments = (x, w_1, biases[0], w_2, biases[1])
+    assert cost.elementwise_flops == count_numbers(feed_forward.feed_forward, *arguments)
+    assert cost.activations == prod(leading) * n * (2 * d_ff + d)
+
+
+@given(size, size, size, st.lists(st.integers(1, 3), max_size=2))
+def test_a_gated_network_costs_what_pytorch_counts(
+    n: int, d: int, d_ff: int, leading: list[int]
+) -> None:
+    lines = accounting.swiglu(n, d, d_ff, prod(leading))
+    cost = accounting.total(lines)
+    network = feed_forward.SwiGLU(d, d_ff)
+    x = torch.zeros(*leading, n, d)
+    assert cost.flops == accounting.count_flops(network, x)
+    assert cost.parameters == sum(p.numel() for p in network.parameters())
+    assert cost.elementwise_flops == count_numbers(network, x)
+    hidden = network.w_1(x)
+    for name, line in lines.items():
+        assert line.activations == (x if name == "outer" else hidden).numel()
+    assert cost.activations == 4 * hidden.numel() + x.numel()
+
+
+@given(size, size, st.lists(st.integers(1, 3), max_size=2))
+def test_norms_cost_no_product_and_the_elementwise_work_that_is_counted(
+    n: int, d: int, leading: list[int]
+) -> None:
+    x = torch.zeros(*leading, n, d)
+    for name, module in (
+        ("layer_norm", normalization.LayerNorm(d)),
+        ("rms_norm", normalization.RMSNorm(d)),
+    ):
+        cost = accounting.total(getattr(accounting, name)(n, d, prod(leading)))
+        assert cost.flops == accounting.count_flops(module, x) == 0
+        assert cost.elementwise_flops == count_numbers(module, x)
+        assert cost.parameters == sum(p.numel() for p in module.parameters())
+    assert accounting.total(accounting.layer_norm(n, d)).activations == 3 * n * d + 2 * n
+    assert accounting.total(accounting.rms_norm(n, d)).activations == 2 * n * d + n
+
+
+def test_at_four_times_the_width_a_token_costs_eight_square_widths_of_multiplications() -> None:
+    for d in (8, 64, 512):
+        flops = accounting.total(accounting.feed_forward(1, d, 4 * d)).flops
+        assert flops // 2 == 8 * d**2  # a FLOP is a multiplication or an addition
+        three = accounting.total(accounting.swiglu(1, 3 * d, 8 * d)).flops
+        assert three == accounting.total(accounting.feed_forward(1, 3 * d, 12 * d)).flops
+
+
+def test_two_products_of_a_network_wait_for_one_another_with_a_gate_or_without() -> None:
+    x = torch.zeros(5, 3)
+    for name, network in (
+        ("feed_forward", feed_forward.FeedForward(3, 4)),
+        ("swiglu", feed_forward.SwiGLU(3, 4)),
+    ):
+        with torch.no_grad(), LongestChain() as chain:
+            network(x)
+        assert chain.longest == accounting.total(getattr(accounting, name)(5, 3, 4)).steps == 2
+
+
+@pytest.mark.parametrize("function", ["feed_forward", "swiglu", "layer_norm", "rms_norm"])
+@pytest.mark.parametrize("bad", [0, -1, 2.0, True, "4", None])
+def test_sizes_of_networks_and_norms_that_are_not_whole_positive_numbers_are_named(
+    function: str, bad: object
+) -> None:
+    sizes: dict = {"n": 2, "d": 3, "batch": 1}
+    if function in ("feed_forward", "swiglu"):
+        sizes["d_ff"] = 5
+    for name in sizes:
+        with pytest.raises(ValueError, match=f"^{name} must be a whole number of at least 1; got"):
+            getattr(accounting, function)(**{**sizes, name: bad})
+
+
+def test_a_bias_that_is_neither_true_nor_false_is_named() -> None:
+    for bad in (None, 1, "no"):
+        with pytest.raises(ValueError, match=r"^bias must be True or False; got"):
+            accounting.feed_forward(2, 3, 4, bias=bad)

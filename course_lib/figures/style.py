@@ -18,6 +18,7 @@ __all__ = [
     "SKY",
     "WIDTH",
     "Plot",
+    "Sliders",
     "StepThrough",
     "Svg",
     "bold",
@@ -257,6 +258,86 @@ document.querySelectorAll("[data-step-through]:not([data-ready])").forEach(funct
   });
   bar.hidden = false;
   bar.style.display = "flex";
+  root.setAttribute("data-ready", "");
+});
+</script>"""
+
+
+@dataclass(frozen=True)
+class Sliders(Svg):
+    """A drawing with sliders, redrawn by a script whenever one is moved.
+
+    What the script needs to know stands in the drawing. Where no script runs the sliders stay
+    hidden and the drawing stays as it was made: a still picture.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the figure; figures of one kind share a script.
+    sliders : tuple of (str, int, int, int)
+        Label, smallest, largest and first value of each.
+    caption : str
+        What is said under the drawing at the start.
+    draw : str
+        Body of a JavaScript function of ``root`` (the element around the drawing) and ``values``
+        (a number for each slider) that changes the drawing and returns the new caption.
+    legend : str
+        What the sliders are for.
+
+    Examples
+    --------
+    >>> Sliders("", 10, 10, "A line.", kind="line", sliders=(("length", 0, 9, 3),), draw="return 1")
+    A line.
+    """
+
+    kind: str = ""
+    sliders: tuple[tuple[str, int, int, int], ...] = field(default=(), repr=False)
+    caption: str = field(default="", repr=False)
+    draw: str = field(default="", repr=False)
+    legend: str = ""
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_html_(self) -> str:
+        """Return sliders, drawing, caption and script."""
+        rows = "".join(
+            '<label style="display:flex;align-items:center;gap:.6rem;font-size:.9rem">'
+            f'<span style="min-width:7.5rem">{escape(label)} = <output>{value}</output></span>'
+            f'<input type="range" min="{low}" max="{high}" step="1" value="{value}" '
+            'style="flex:1;min-width:0;height:2.2rem;accent-color:#0072B2;cursor:pointer">'
+            "</label>"
+            for label, low, high, value in self.sliders
+        )
+        script = _SLIDER_SCRIPT.replace("KIND", self.kind).replace("DRAW", self.draw)
+        return (
+            f'<div data-sliders="{self.kind}" style="max-width:{self.max_width}px;'
+            f'margin:.5rem auto"><div role="group" aria-label="{escape(self.legend)}" hidden '
+            f'style="display:none">{rows}</div>{super()._repr_html_()}'
+            f'<p aria-live="polite" style="margin:.3rem 0 0;min-height:3em">'
+            f"{escape(self.caption)}</p>{script}</div>"
+        )
+
+
+# Arrow keys belong to the slider: the page mustn't turn a leaf at them.
+_SLIDER_SCRIPT = """<script>
+document.querySelectorAll('[data-sliders="KIND"]:not([data-ready])').forEach(function (root) {
+  var bar = root.querySelector("[role=group]"), said = root.querySelector("p");
+  var inputs = Array.prototype.slice.call(bar.querySelectorAll("input"));
+  function draw(root, values) {
+    DRAW
+  }
+  function update() {
+    inputs.forEach(function (x) { x.parentNode.querySelector("output").textContent = x.value; });
+    said.textContent = draw(root, inputs.map(function (x) { return Number(x.value); }));
+  }
+  inputs.forEach(function (input) {
+    input.addEventListener("input", update);
+    input.addEventListener("keydown", function (event) { event.stopPropagation(); });
+  });
+  update();
+  bar.hidden = false;
+  bar.style.display = "block";
   root.setAttribute("data-ready", "");
 });
 </script>"""

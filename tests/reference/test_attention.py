@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,22 +16,10 @@ from course_lib.reference.attention import (
     softmax_backward,
     temperature_for_entropy,
 )
-from tests.agreement import AttentionInputs, attention_inputs
+from tests.agreement import AttentionInputs, attention_inputs, numerical_gradient
 
 Q = K = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 V = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-
-
-def numerical_gradient(loss: Callable[[np.ndarray], float], x: np.ndarray) -> np.ndarray:
-    """Central differences of a scalar function, one element at a time."""
-    step = 1e-6
-    gradient = np.zeros_like(x)
-    for index in np.ndindex(x.shape):
-        up, down = x.copy(), x.copy()
-        up[index] += step
-        down[index] -= step
-        gradient[index] = (loss(up) - loss(down)) / (2 * step)
-    return gradient
 
 
 def test_the_worked_example_comes_out_to_three_decimals() -> None:
