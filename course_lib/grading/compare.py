@@ -201,8 +201,11 @@ def _shape(a: Part, b: Part, subject: str, i: int) -> Problem | None:
         step = "Which product or transpose puts rows where columns belong?"
     elif _broadcasts(got, want):
         more = f" {got} would broadcast to {want}, which hides the mistake."
-        step = "Which axis was summed away, or kept with length 1?"
-    elif [n for n in got if n != 1] == [n for n in want if n != 1]:
+        if len(got) < len(want):
+            step = "Which axis is missing, and what took it away or never made it?"
+        else:
+            step = "Which axis was kept with length 1?"
+    elif len(got) != len(want) and [n for n in got if n != 1] == [n for n in want if n != 1]:
         more = f" There is an axis of length 1 too {'many' if len(got) > len(want) else 'few'}."
         step = "Which line adds or takes away an axis?"
     elif a.array.size == b.array.size:

@@ -110,6 +110,8 @@ def _factor(a: NDArray[Any], b: NDArray[Any], equal: Test) -> str:
     factor = float(np.median(a[there] / b[there]))
     if not np.isfinite(factor) or factor == 0 or not equal(a / factor):
         return ""
+    if equal(np.zeros_like(b)):  # the right one is 0 but for rounding: a ratio says nothing
+        return ""
     if np.isclose(factor, -1):
         return "has the wrong sign throughout."
     return f"is {factor:.4g} times the right one throughout."

@@ -73,6 +73,10 @@ TURNED_DOWN: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         lambda x, y: right(x, y)[None],
         "has the shape (1, 2, 3); expected (2, 3). There is an axis of length 1 too many.",
     ),
+    "axes of length 1 elsewhere": (
+        lambda x, y: np.ones((2, 1, 3)),
+        "has the shape (2, 1, 3); expected (2, 3). There is an axis of length 1 too many.",
+    ),
     "a shape that broadcasts": (
         lambda x, y: right(x, y)[:, :1],
         "has the shape (2, 1); expected (2, 3). (2, 1) would broadcast to (2, 3)",
