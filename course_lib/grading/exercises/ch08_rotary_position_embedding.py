@@ -387,6 +387,12 @@ def _spread(x: NDArray, offsets: NDArray) -> NDArray:
     return np.repeat(x, len(offsets), axis=-2)
 
 
+def _scores_length(q: NDArray, k: NDArray, frequencies: NDArray, offsets: NDArray) -> Any:
+    """Take the absolute value where the real part belongs."""
+    z = (q[..., 0::2] - 1j * q[..., 1::2]) * (k[..., 0::2] + 1j * k[..., 1::2])
+    return np.abs(z @ np.exp(1j * np.outer(frequencies, offsets)))
+
+
 _SCORE_WRONG = [
     wrong(
         _scores(odd=lambda a, b, u, v: 0.0),
@@ -427,7 +433,14 @@ _SCORE_WRONG = [
     wrong(
         _scores(even=lambda a, b, u, v: b * u - a * v, odd=lambda a, b, u, v: a * u + b * v),
         "sine and cosine changed places | At offset 0 your scores should be the plain product, and "
-        "aren't: sine and cosine have changed places. → Which of the two is 1 at angle 0?",
+        "aren't: sine and cosine have changed places, or it's the imaginary part of a complex "
+        "product. → Which of the two is 1 at angle 0?",
+    ),
+    wrong(
+        _scores_length,
+        "the length of a complex number | Your scores are never below 0, and with one pair they're "
+        "the same at all offsets: you take the absolute value of the complex sum. → Which part of "
+        "conj(q)·k is the product of two vectors?",
     ),
     wrong(
         _scores(scale=lambda d: 2 / d),
@@ -995,6 +1008,23 @@ _CACHE_WRONG = [
         "first looks at the later ones. → Which keys still need to be turned?",
     ),
     wrong(
+        _cache(old=_anew, at_q=_start_again),
+        "cached keys turned again, queries start again | Two things: you turn all keys, those of "
+        "the cache too, which have been turned when they were new; and your queries stand at 0, 1, "
+        "… again. → Which keys still need to be turned, and where do the new tokens stand?",
+    ),
+    wrong(
+        _cache(sees=lambda n, past, total: np.tri(n, dtype=bool)),
+        "a square mask | With one new token, or with an empty cache, your mask fits. Otherwise "
+        "it's n × n, and the scores have n_past columns more: that's the error. → What may a new "
+        "token see of the n_past old keys, and where do they stand in a row?",
+    ),
+    wrong(
+        _cache(weigh=lambda s, seen: np.exp(s) * seen),
+        "not normalised | Your keys are right, and hidden ones get no weight, but the rows don't "
+        "sum to 1. → By what does the softmax divide the exponentials?",
+    ),
+    wrong(
         _cache(count=len),
         "the batch counted for the past | For one sequence that's right. With axes in front, "
         "`len` counts sequences, not cached tokens. → Which axis of the cache is that of the "
@@ -1218,7 +1248,7 @@ _CACHED_POSITIONS = Exercise(
     hints=[
         "How many keys the cache holds is where the new tokens begin: their positions go on from "
         "there, for queries and keys alike.",
-        "Turn the new keys, put them behind the cached ones, and score the turned queries with "
+        "Turn the new keys, put them after the cached ones, and score the turned queries with "
         "all of them. Cached keys have been turned already.",
         "New token i may see key j where j ≤ n_past + i. Divide by √d and hide the others before "
         "the softmax. `rotate_interleaved` may be called.",
@@ -1459,7 +1489,7 @@ _ROTARY_WRONG = [
     ),
     wrong(
         _rotary(turn=turning(mix=lambda a, b, c, s: (a * c + b * s, b * c - a * s))),
-        "turned the other way | Queries and keys are turned clockwise, so before and behind have "
+        "turned the other way | Queries and keys are turned clockwise, so earlier and later have "
         "changed places. The broken program had the signs right. → Before which sine does the "
         "minus stand?",
     ),
