@@ -208,7 +208,8 @@ def test_the_setup_cell_says_what_to_do_when_the_library_cannot_be_installed(
     errors = [out for out in setup.outputs if out.output_type == "error"]
     assert errors, "the notebook must not go on without the library"
     shown = " ".join(str(out.get("evalue", "")) + str(out.get("text", "")) for out in setup.outputs)
-    assert "course_lib" in shown
+    assert "pip could not install" in shown
+    assert "nothing-here.whl" in shown
 
 
 def test_the_wheel_is_content_with_an_older_torch_and_numpy_and_caps_neither(wheel: Path) -> None:

@@ -45,13 +45,21 @@ def outcome(function: Callable[..., Any], case: Case, seed: int) -> Any:
     if isinstance(result, tuple) and all(isinstance(x, (str, bytes)) for x in result):
         result = list(result)  # one result: symbols
     parts = result if isinstance(result, tuple) else (result,)
-    touched = any(
-        not np.array_equal(x, args[name], equal_nan=True)
-        if isinstance(x, np.ndarray)
-        else isinstance(x, (list, dict)) and x != args[name]
-        for name, x in given.items()
-    )
+    touched = not all(as_it_was(args[name], x) for name, x in given.items())
     return [np.asarray(part) if made_of_numbers(part) else part for part in parts], touched
+
+
+def as_it_was(x: Any, before: Any) -> bool:
+    """Whether an argument, or what it holds, is still what it was."""
+    if isinstance(before, np.ndarray):
+        return np.array_equal(x, before, equal_nan=True)
+    if isinstance(before, (list, tuple)):
+        return len(x) == len(before) and all(map(as_it_was, x, before))
+    if isinstance(before, dict):
+        return list(x) == list(before) and all(as_it_was(x[k], before[k]) for k in before)
+    if callable(before):  # a function is its own copy; of other objects, what they keep counts
+        return as_it_was(getattr(x, "__dict__", {}), getattr(before, "__dict__", {}))
+    return bool(x == before)
 
 
 def made_of_numbers(part: Any) -> bool:
