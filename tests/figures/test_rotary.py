@@ -19,7 +19,6 @@ from course_lib.reference.rotary import (
     rotate_interleaved,
     yarn_frequencies,
 )
-from tests.figures import drawn
 
 SVG = "{http://www.w3.org/2000/svg}"
 THETA = rotary_frequencies(128)
@@ -73,18 +72,6 @@ def score(query: Any, key: Any, theta: Any, m: int, n: int) -> float:
     q = rotate_interleaved(np.array([query], dtype=float), np.array([m]), np.array(theta))
     k = rotate_interleaved(np.array([key], dtype=float), np.array([n]), np.array(theta))
     return float((q * k).sum())
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_no_word_is_cut_off_or_on_another_or_too_small_on_a_phone(name: str) -> None:
-    assert drawn.faults(PLOTS[name]()) == []
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_a_plot_is_the_same_each_time(name: str) -> None:
-    one, two = PLOTS[name](), PLOTS[name]()
-    assert one.alt == two.alt
-    assert one.png() == two.png()
 
 
 @pytest.mark.parametrize("name", DRAWINGS)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from course_lib.figures.multi_head import head_lines, masks_over_sentence, split_and_glue
-from tests.site.harness import AXE, AXE_SCRIPT
+from tests.site.harness import GROUNDS, axe_faults, on_a_phone
 
 WORDS = ["I", "saw", "a", "cat", "on", "a", "mat"]
 FIGURES = {
@@ -25,20 +25,8 @@ SHOWN = """root => [...root.querySelectorAll("svg [data-step]")]
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """Return a phone with all of them on one page, and no network."""
-    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
-    context.set_offline(True)
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda message: faults.append(message.text))
-    drawings = "".join(figure._repr_html_() for figure in FIGURES.values())
-    opened.set_content(
-        '<!doctype html><html lang="en"><head><title>Heads</title></head>'
-        f"<body style='margin:8px'><main><h1>Heads</h1>{drawings}</main></body></html>"
-    )
-    yield opened
-    assert faults == []
-    context.close()
+    with on_a_phone(browser, *FIGURES.values()) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -73,9 +61,6 @@ def test_nothing_sticks_out_on_a_phone_and_words_stay_inside_their_drawing(page:
             assert outside == [], (figure.buttons[step], outside)
 
 
-@pytest.mark.parametrize("colours", ["#222 on #fff", "#ddd on #121212"])
-def test_axe_finds_no_fault(page: Page, colours: str) -> None:
-    ink, ground = colours.split(" on ")
-    page.evaluate(f"document.body.style.cssText = 'color:{ink};background:{ground}'")
-    page.evaluate(AXE_SCRIPT)
-    assert page.evaluate(AXE) == []
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_axe_finds_no_fault(page: Page, ground: str) -> None:
+    assert axe_faults(page, ground) == []

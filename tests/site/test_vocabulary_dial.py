@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 from course_lib.figures.tokenization import _readable, vocabulary_dial
 from course_lib.tokenizers.byte_level import ByteLevelBPE
 from course_lib.tokenizers.gpt2 import gpt2
-from tests.site.harness import AXE, AXE_SCRIPT
+from tests.site.harness import GROUNDS, axe_faults, on_a_phone, without_scripts
 
 SIZES = [256, 320, 1024, 4096]
 SAMPLE = "unable to read 12345 naïve 猫 books"
@@ -26,27 +26,15 @@ TEXTS = [
     "<b>&amp;</b> \"quoted\" 'single'",
     "",
 ]
-PAGE = (
-    '<!doctype html><html lang="en"><head><title>Dial</title></head>'
-    "<body style='margin:8px'><main><h1>Dial</h1>{}</main></body></html>"
-)
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """Return a phone with two such figures on one page, and no network."""
-    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
-    context.set_offline(True)
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda message: faults.append(message.text))
     first = vocabulary_dial(gpt2().merges, SIZES, SAMPLE, shown=2)
     other = vocabulary_dial([(b"a", b"b")], [256, 257], "abc")
-    opened.set_content(PAGE.format(first._repr_html_() + other._repr_html_()))
-    yield opened
-    assert faults == []
-    context.close()
+    with on_a_phone(browser, first, other) as opened:
+        yield opened
 
 
 def expected(text: str, size: int) -> list[str]:
@@ -94,19 +82,13 @@ def test_nothing_sticks_out_and_a_finger_has_room(page: Page) -> None:
         assert box and box["height"] >= 32
 
 
-@pytest.mark.parametrize("colours", ["#222 on #fff", "#ddd on #121212"])
-def test_axe_finds_no_fault(page: Page, colours: str) -> None:
-    ink, ground = colours.split(" on ")
-    page.evaluate(f"document.body.style.cssText = 'color:{ink};background:{ground}'")
-    page.evaluate(AXE_SCRIPT)
-    assert page.evaluate(AXE) == []
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_axe_finds_no_fault(page: Page, ground: str) -> None:
+    assert axe_faults(page, ground) == []
 
 
 def test_without_scripts_there_is_the_first_cut_and_nothing_dead(browser: Browser) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
     figure = vocabulary_dial(gpt2().merges, SIZES, SAMPLE, shown=2)
-    page.set_content(PAGE.format(figure._repr_html_()))
-    assert not page.locator("textarea").is_visible() and not page.locator("input").is_visible()
-    assert cut(page) == expected(SAMPLE, SIZES[2])
-    context.close()
+    with without_scripts(browser, figure) as page:
+        assert not page.locator("textarea").is_visible() and not page.locator("input").is_visible()
+        assert cut(page) == expected(SAMPLE, SIZES[2])
