@@ -1473,3 +1473,27 @@ def check_finished(scores: Any, lengths: Any) -> None:
     check_shape("lengths", lengths, "scores", tuple(scores.shape))
     if bool((_roomy(lengths) < 1).any()):
         raise ValueError(f"lengths must be at least 1; got {int(lengths.min())}")
+
+
+def check_ntk(d: Any, factor: Any, base: Any) -> None:
+    """Raise unless the base of d rotated columns can be raised for a longer context."""
+    check_even("d", d)
+    check_at_least("d", d, 4)
+    check_factor("factor", factor)
+    check_number("base", base, above=1)
+
+
+def check_yarn(factor: Any, original_length: Any, beta_fast: Any, beta_slow: Any) -> None:
+    """Raise unless YaRN's ramp runs from more turns to fewer within a length."""
+    check_factor("factor", factor)
+    check_positive_int("original_length", original_length)
+    check_number("beta_slow", beta_slow, above=0)
+    check_number("beta_fast", beta_fast, above=beta_slow)
+
+
+def check_last_queries(n_q: Any, n_k: Any) -> None:
+    """Raise unless n_q queries can be the last ones of n_k tokens."""
+    check_positive_int("n_q", n_q)
+    check_positive_int("n_k", n_k)
+    if n_k < n_q:
+        raise ValueError(f"n_k must be at least n_q = {n_q}; got {n_k}")

@@ -11,7 +11,7 @@ from math import floor, log2
 import torch
 from torch import Tensor
 
-from course_lib.validation import check_positive_int
+from course_lib.validation import check_last_queries, check_positive_int
 
 __all__ = ["alibi_bias", "alibi_slopes"]
 
@@ -48,6 +48,7 @@ def alibi_slopes(n_heads: int) -> Tensor:
     check_positive_int("n_heads", n_heads)
     power = 2 ** floor(log2(n_heads))
     slopes = 2.0 ** (-8.0 * torch.arange(1, power + 1) / power)
+    # For other numbers of heads: every other slope of twice that power.
     between = 2.0 ** (-4.0 * torch.arange(1, 2 * power + 1, 2) / power)
     return torch.cat([slopes, between[: n_heads - power]])
 
@@ -90,10 +91,7 @@ def alibi_bias(n_heads: int, n_q: int, n_k: int | None = None) -> Tensor:
             [-1.0000, -0.5000,  0.0000]])
     """
     n_k = n_q if n_k is None else n_k
-    check_positive_int("n_q", n_q)
-    check_positive_int("n_k", n_k)
-    if n_k < n_q:
-        raise ValueError(f"n_k must be at least n_q = {n_q}; got {n_k}")
+    check_last_queries(n_q, n_k)
     positions = torch.arange(n_k)
     distance = (positions[n_k - n_q :, None] - positions).abs()  # (n_q, n_k)
     return alibi_slopes(n_heads)[:, None, None] * -distance

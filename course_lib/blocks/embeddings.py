@@ -175,7 +175,7 @@ def tied_logits(hidden: Tensor, table: Tensor) -> Tensor:
 
 
 class TokenEmbedding(nn.Module):
-    """A trained table of embeddings, read by ids, and by `logits` the other way.
+    """A trained table of embeddings, read by ids, and by `logits`.
 
     Rows are drawn with the standard deviation 1/√d, so that their length is about 1 and a score
     by `logits` about as large as an entry of what is scored. Read as input they are multiplied by
@@ -205,7 +205,13 @@ class TokenEmbedding(nn.Module):
     (True, torch.Size([1, 3, 10]))
     """
 
-    def __init__(self, vocab_size: int, d_model: int, *, scale: bool = True) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        *,
+        scale: bool = True,
+    ) -> None:
         check_sizes(vocab_size=vocab_size, d_model=d_model)
         super().__init__()
         self.table = nn.Parameter(torch.randn(vocab_size, d_model) / sqrt(d_model))

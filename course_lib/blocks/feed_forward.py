@@ -12,7 +12,6 @@ from math import pi, sqrt
 import torch
 from torch import Tensor, nn
 
-from course_lib.blocks.recurrent import sigmoid
 from course_lib.precision import widen
 from course_lib.validation import (
     check_choice,
@@ -57,7 +56,7 @@ def relu(x: Tensor) -> Tensor:
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    """Weigh each number by the probability that a standard normal one is smaller.
+    """Weigh each number by the share of a normal distribution below it.
 
     ``x Φ(x)`` with ``Φ(x) = (1 + erf(x / √2)) / 2``, the normal distribution's cumulative function;
     or the approximation ``x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2``, which GPT-2 uses.
@@ -126,7 +125,7 @@ def silu(x: Tensor) -> Tensor:
     """
     check_float("x", x)
     wide = widen(x)
-    return (wide * sigmoid(wide)).to(x.dtype)
+    return (wide * torch.sigmoid(wide)).to(x.dtype)
 
 
 # By the names that `feed_forward` takes.
@@ -146,7 +145,7 @@ def feed_forward(
     b_2: Tensor | None,  # (d,)
     activation: str = "relu",
 ) -> Tensor:
-    """Send every token through the same two layers with a non-linearity between them.
+    """Send every token through two layers, with a bend between them.
 
     ``f(x W_1 + b_1) W_2 + b_2``, where f is ReLU in the paper (Vaswani et al. 2017, equation 2).
 
@@ -195,7 +194,7 @@ def swiglu(
     w_2: Tensor,  # (d_ff, d)
     w_3: Tensor,  # (d, d_ff)
 ) -> Tensor:
-    """Send every token through a feed-forward network whose hidden values have a gate.
+    """Send every token through two layers whose hidden values have a gate.
 
     ``(SiLU(x W_1) ⊙ x W_3) W_2``: one matrix makes the gate, another the values.
 
@@ -289,7 +288,7 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Send every token of x (..., d) through the two layers; returns (..., d)."""
+        """Send every token of x, (..., d), through the two layers."""
         check_features("x", x, self.w_1.in_features)
         hidden = ACTIVATIONS[self.activation](self.w_1(x))  # (..., d_ff)
         return self.w_2(self.dropout(hidden))

@@ -50,11 +50,10 @@ def padding_mask(lengths: Tensor, n: int, side: str = "right") -> Tensor:
     """
     check_lengths(lengths, n)
     check_choice("side", side, ("left", "right"))
-    lengths = lengths.long()[..., None]  # (b, 1)
     positions = torch.arange(n, device=lengths.device)
     if side == "left":
         positions = positions.flip(0)  # counted from the last one
-    real = positions < lengths  # (b, n)
+    real = positions < lengths[..., None]  # (b, n)
     return real[..., None, None, :]  # (b, 1, 1, n)
 
 

@@ -7,13 +7,16 @@ Half-precision input is computed in single precision and returned in half, round
 
 from __future__ import annotations
 
+from math import sqrt
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.blocks.attention import scaled_dot_product_attention
+from course_lib.blocks.attention import scaled_dot_product_attention, softmax
 from course_lib.precision import widen
 from course_lib.validation import (
+    check_attention_inputs,
     check_divides,
     check_dropout,
     check_features,
@@ -286,7 +289,8 @@ class MultiHeadAttention(nn.Module):
     fused : bool, default False
         Whether W_Q, W_K and W_V are kept, and multiplied, as one matrix.
     dropout : float, default 0
-        Share of the weights that is dropped in training, in every row anew.
+        Probability with which an attention weight is set to 0 in training, each anew at every call;
+        those that are left are divided by 1 − `dropout`.
 
     Raises
     ------
@@ -377,11 +381,24 @@ class MultiHeadAttention(nn.Module):
             check_leading("x_kv", x_kv, "x_q", x_q.shape[:-2], 2)
         parts = self._project(x_q, x_kv)  # (..., n, d) each
         q, k, v = (split_heads(x, self.n_heads) for x in parts)  # (..., h, n, d/h)
-        heads, weights = scaled_dot_product_attention(q, k, v, mask)
         if self.training and self.dropout.p > 0.0:
-            heads = self.dropout(weights) @ v
+            heads, weights = self._attend_dropping(q, k, v, mask)
+        else:
+            heads, weights = scaled_dot_product_attention(q, k, v, mask)
         output = self.w_o(merge_heads(heads))  # (..., n_q, d)
         return (output, weights) if return_weights else output
+
+    def _attend_dropping(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Attend with some of the weights dropped; return the weights as they were before."""
+        check_attention_inputs(q, k, v, mask)
+        scores = widen(q) @ widen(k).transpose(-2, -1) / sqrt(q.shape[-1])  # (..., h, n_q, n_k)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = softmax(scores)
+        heads = self.dropout(weights) @ widen(v)  # (..., h, n_q, d/h)
+        return heads.to(v.dtype), weights.to(q.dtype)
 
     def _project(self, x_q: Tensor, x_kv: Tensor | None) -> tuple[Tensor, ...]:
         """Return queries, keys and values, all heads side by side."""

@@ -39,7 +39,7 @@ def frequencies(
     base: float = 10000.0,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return by what angle each pair of columns turns from a position to the next.
+    """Return the angle that each pair of columns turns by at a step.
 
     ``θ_i = base^(−2i/d)`` for pair i: from 1 radian a position down to nearly 1 / base.
 
@@ -164,7 +164,8 @@ def shift_rotation(
     """
     check_shift(k, d, base, dtype)
     angles = k * frequencies(d, base, dtype=torch.float64)  # (d / 2,)
-    sine, cosine = torch.arange(0, d, 2), torch.arange(1, d, 2)  # columns of a pair
+    sine = torch.arange(0, d, 2)  # a pair's first column
+    cosine = sine + 1
     rotation = torch.zeros(d, d, dtype=torch.float64)
     rotation[sine, sine] = rotation[cosine, cosine] = torch.cos(angles)
     rotation[cosine, sine] = torch.sin(angles)

@@ -272,12 +272,14 @@ _DRAW_HANDS = """var p = values[0], k = values[1], seen = [], turns = [], produc
 
 
 def position_matrix(table: ArrayLike) -> Plot:
-    """Draw a table of positions as a picture, a row for each position.
+    """Draw a table of positions as two pictures, sines beside cosines, a row for each position.
+
+    In the table sines and cosines take turns, and side by side they would be stripes of one pixel.
 
     Parameters
     ----------
     table : array-like, (n, d)
-        Numbers from −1 to 1; n at least 2, d at least 4.
+        Numbers from −1 to 1; n at least 2, d even and at least 4.
 
     Returns
     -------
@@ -291,33 +293,50 @@ def position_matrix(table: ArrayLike) -> Plot:
     Examples
     --------
     >>> position_matrix(sinusoidal_positions(20, 8))
-    Positions 0 to 19, one a row, and 8 columns; colours for -1 to 1. Changes of sign on the way \
+    Positions 0 to 19, one a row, and 8 columns; the even ones, sines, on the left, the odd ones, \
+cosines, on the right; colours for -1 to 1. Changes of sign on the way \
 down: 6 in column 0, 0 in column 2, 0 in column 4, 0 in column 6. Column 6 goes from 0.000 to \
 0.019, column 7 from 1.000 to 1.000.
     """
     t = np.asarray(table, dtype=np.float64)
-    if t.ndim != 2 or len(t) < 2 or t.shape[1] < 4 or not (np.abs(t) <= 1.0).all():
+    if (
+        t.ndim != 2
+        or len(t) < 2
+        or t.shape[1] < 4
+        or t.shape[1] % 2
+        or not (np.abs(t) <= 1.0).all()
+    ):
         raise ValueError(
-            "table must have a shape (n, d), n ≥ 2 and d ≥ 4, and numbers from -1 to 1; got shape "
-            f"{t.shape}"
+            "table must have a shape (n, d), n ≥ 2, d ≥ 4 and even, and numbers from -1 to 1; got "
+            f"shape {t.shape}"
         )
     n, d = t.shape
     with course_style():
         figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
-        axes = figure.add_subplot()
+        panels = figure.subplots(1, 2, sharey=True)
         colours = LinearSegmentedColormap.from_list("signed", [_ORANGE, "white", _BLUE])
-        image = axes.imshow(t, cmap=colours, vmin=-1, vmax=1, aspect="auto", interpolation="none")
-        axes.grid(visible=False)
-        axes.set_xlabel("column")
-        axes.set_ylabel("position")
-        bar = figure.colorbar(image, ax=axes, ticks=[-1, 0, 1], aspect=30)
+        for axes, first, name in zip(panels, (0, 1), ("sin", "cos"), strict=True):
+            image = axes.imshow(
+                t[:, first::2],
+                cmap=colours,
+                vmin=-1,
+                vmax=1,
+                aspect="auto",
+                interpolation="none",
+            )
+            axes.grid(visible=False)
+            axes.set_title(name)
+            axes.set_xlabel("pair")
+        panels[0].set_ylabel("position")
+        bar = figure.colorbar(image, ax=panels, ticks=[-1, 0, 1], aspect=30)
         bar.ax.set_yticklabels(["−1", "0", "1"])
         bar.outline.set_visible(False)
     changes = np.diff(t >= 0.0, axis=0).sum(axis=0)
     shown = [0, d // 4 // 2 * 2, d // 2 // 2 * 2, d - 2]  # even columns: sines
     alt = (
-        f"Positions 0 to {n - 1}, one a row, and {d} columns; colours for -1 to 1. Changes of sign "
-        "on the way down: "
+        f"Positions 0 to {n - 1}, one a row, and {d} columns; the even ones, sines, on the left, "
+        "the odd ones, cosines, on the right; colours for -1 to 1. Changes of sign on the way "
+        "down: "
         + ", ".join(f"{changes[c]} in column {c}" for c in dict.fromkeys(shown))
         + f". Column {d - 2} goes from {t[0, -2]:.3f} to {t[-1, -2]:.3f}, column {d - 1} from "
         f"{t[0, -1]:.3f} to {t[-1, -1]:.3f}."
@@ -361,7 +380,7 @@ distance 1. The points for q = 5 lie on the curve within 0.0.
         raise ValueError(f"measured must hold from 1 to 3 positions; got {len(measured)}")
     points = {q: tuple(np.asarray(a, dtype=np.float64) for a in xy) for q, xy in measured.items()}
     looks = zip(
-        points.items(), (_BLUE, _ORANGE, _GREEN), ("o", "s", "D"), (8.0, 5.5, 3.5), strict=False
+        points.items(), (_BLUE, _ORANGE, _GREEN), ("o", "s", "D"), (7.0, 6.0, 5.0), strict=False
     )
     with course_style():
         figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")

@@ -16,7 +16,6 @@ from course_lib.figures.style import (
     MUTED,
     WIDTH,
     Plot,
-    StepThrough,
     Svg,
     bold,
     course_style,
@@ -148,48 +147,39 @@ def residual_paths() -> Svg:
     return Svg("".join(parts), 360, 338, alt, max_width=440)
 
 
-def norm_axes(shown: int = 0) -> StepThrough:
+def norm_axes() -> Svg:
     """Draw which numbers of a batch share a mean and a variance under three norms.
-
-    Parameters
-    ----------
-    shown : int, default 0
-        The norm that is shown first: 0 layer, 1 batch, 2 sequence.
 
     Returns
     -------
-    StepThrough
-
-    Raises
-    ------
-    ValueError
-        If `shown` is none of the three.
+    Svg
 
     Examples
     --------
     >>> print(norm_axes().alt.split(". ")[0])
-    A batch of 3 sequences with 4 tokens of 5 features, 60 numbers
+    A batch of 3 sequences with 4 tokens of 5 features, 60 numbers, under three norms
     """
-    check_choice("shown", str(shown), ("0", "1", "2"))
     b, n, d = 3, 4, 5
-    cell, left, gap, top = 18, 26, 20, 54
+    cell, left, gap, top = 18, 26, 20, 30
     token, feature = 1, 2
+    band = n * cell + 46  # from one norm's batch to the next
 
     def together(norm: str, i: int, j: int, k: int) -> bool:
         """Tell whether a number is normalised together with feature 2 of token 1, sequence 0."""
         return {
-            "LayerNorm": (i, j) == (0, token),
-            "BatchNorm": k == feature,
+            "layer norm": (i, j) == (0, token),
+            "batch norm": k == feature,
             "sequence norm": i == 0,
         }[norm]
 
     words = {
-        "LayerNorm": "one token alone: its d features. No other token is asked.",
-        "BatchNorm": "one feature of all tokens of all sequences in the batch.",
-        "sequence norm": "one sequence: all its tokens, the later ones too, and all features.",
+        "layer norm": "one token's features",
+        "batch norm": "one feature of all tokens",
+        "sequence norm": "all of one sequence",
     }
-    states, captions, counts = [], [], []
-    for step, (norm, said) in enumerate(words.items()):
+    parts, counts = [], []
+    for row, (norm, said) in enumerate(words.items()):
+        y0 = top + row * band + 20
         cells = []
         count = 0
         for i in range(b):
@@ -200,43 +190,32 @@ def norm_axes(shown: int = 0) -> StepThrough:
                     count += inside
                     colour = COLOURS["blue"] if inside else "currentColor"
                     cells.append(
-                        f'<rect x="{x0 + k * cell + 1}" y="{top + j * cell + 1}" '
+                        f'<rect x="{x0 + k * cell + 1}" y="{y0 + j * cell + 1}" '
                         f'width="{cell - 2}" height="{cell - 2}" rx="2.5" fill="{colour}" '
                         f'fill-opacity="{0.85 if inside else 0.08}" stroke="{colour}" '
                         f'stroke-opacity="{1 if inside else 0.35}" stroke-width="1"/>'
                     )
-        style = "" if step == shown else ' style="display:none"'
-        states.append(f'<g data-step="{step}"{style}>{"".join(cells)}</g>')
-        captions.append(f"{norm}: {count} numbers share a mean and a variance: {said}")
+        parts += [
+            f'<g data-norm="{norm}">{"".join(cells)}</g>',
+            svg_text(left, y0 - 9, f"{bold(norm)}: {said}", 13.5),
+            f'<text transform="translate({left - 8} {y0 + n * cell / 2:g}) rotate(-90)" '
+            f'font-size="12" text-anchor="middle">← tokens</text>',
+        ]
         counts.append(count)
-    labels = [
-        svg_text(left + i * (d * cell + gap) + d * cell / 2, top - 24, f"sequence {i + 1}", 13,
-                 "middle")
+    parts += [
+        svg_text(left + i * (d * cell + gap) + d * cell / 2, 18, f"sequence {i + 1}", 13, "middle")
         for i in range(b)
-    ]  # fmt: skip
-    middle = left + d * cell / 2
-    labels += [
-        svg_text(middle, top - 6, "features →", 12, "middle"),
-        f'<text transform="translate({left - 8} {top + n * cell / 2:g}) rotate(-90)" '
-        f'font-size="12" text-anchor="middle">← tokens</text>',
     ]
+    bottom = top + 2 * band + 20 + n * cell
+    parts.append(svg_text(left + d * cell / 2, bottom + 16, "features →", 12, "middle"))
     per_norm = ", ".join(f"{name} {count}" for name, count in zip(words, counts, strict=True))
     alt = (
-        f"A batch of {b} sequences with {n} tokens of {d} features, {b * n * d} numbers. Those "
-        f"that share a mean and a variance with one marked number: {per_norm}. LayerNorm takes one "
-        "token's row, BatchNorm one feature's column in every sequence, sequence norm all of one "
-        "sequence."
+        f"A batch of {b} sequences with {n} tokens of {d} features, {b * n * d} numbers, under "
+        f"three norms. Those that share a mean and a variance with one number: {per_norm}. Layer "
+        "norm takes one token's row, batch norm one feature's column in every sequence, sequence "
+        "norm all of one sequence."
     )
-    return StepThrough(
-        "".join(states + labels),
-        360,
-        top + n * cell + 12,
-        alt,
-        buttons=tuple(words),
-        captions=tuple(captions),
-        shown=shown,
-        legend="Which norm is shown",
-    )
+    return Svg("".join(parts), 360, bottom + 24, alt, max_width=440)
 
 
 def gradients_at_start(
@@ -399,11 +378,11 @@ def training_runs(
                     va="top",
                 )
             axes.annotate(
-                "guessing", (0.0, guess), (4, 3), xycoords=("axes fraction", "data"),
-                textcoords="offset points", color=MUTED,
+                "- - guessing", (0.99, 0.98 - 0.14 * len(panel)), xycoords="axes fraction",
+                color=MUTED, ha="right", va="top",
             )  # fmt: skip
             axes.set_title(title)
-            axes.set_ylim(0, guess * 1.75)
+            axes.set_ylim(0, guess * 1.9)
             axes.set_xlim(0, longest)
             axes.set_ylabel("loss (nats)")
         panels[-1].set_xlabel("training step")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -116,7 +116,7 @@ def split_and_glue(n: int = 3, d: int = 4, n_heads: int = 2) -> StepThrough:
         for place in range(n * d):
             x, y = 12 + side * place, 64 + 30 * n + 54
             group += _cell(x, y, side, 28, place, int(heads[place]))
-        hidden = "" if i == 0 else ' style="display:none"'
+        hidden = "" if name == "turn" else ' style="display:none"'
         parts.append(f'<g data-step="{i}"{hidden}>{"".join(group)}</g>')
     said = "; ".join(
         f"{name}, shape {_tuple(places.shape)}, strides "
@@ -132,7 +132,7 @@ def split_and_glue(n: int = 3, d: int = 4, n_heads: int = 2) -> StepThrough:
         "copies.",
         buttons=tuple(name for name, *_ in steps),
         captions=tuple(step[-1] for step in steps),
-        shown=0,
+        shown=2,  # the still picture is the one with heads
         legend="Steps from the projection to the output",
     )
 
@@ -383,7 +383,7 @@ def _where(tokens: Sequence[str], table: NDArray, first: int) -> str:
 def accuracy_by_heads(
     n_heads: ArrayLike,
     accuracy: ArrayLike,
-    patient: ArrayLike,
+    patient: Mapping[int, ArrayLike],
     d_model: int,
     steps: tuple[int, int],
 ) -> Plot:
@@ -395,8 +395,8 @@ def accuracy_by_heads(
         Numbers of heads, rising.
     accuracy : array-like, (m, seeds)
         Shares of right answers.
-    patient : array-like, (seeds,)
-        Those of the first number of heads with more steps of training.
+    patient : mapping from int to array-like, (seeds,)
+        Those with more steps of training, for some of the numbers of heads.
     d_model : int
         The width that the heads share.
     steps : (int, int)
@@ -409,30 +409,38 @@ def accuracy_by_heads(
     Raises
     ------
     ValueError
-        If the shapes don't fit, or a share isn't between 0 and 1.
+        If the shapes don't fit, a share isn't between 0 and 1, or `patient` has another number of
+        heads.
 
     Examples
     --------
-    >>> accuracy_by_heads([1, 2], [[0.5, 0.6], [1.0, 1.0]], [0.8, 0.9], 32, (10, 50))
-    Share of right answers against the number of heads, width 32. 1 head: 0.50 to 0.60. 2 heads: \
-1.00 to 1.00. 1 head with 50 steps in place of 10: 0.80 to 0.90.
+    >>> accuracy_by_heads([1, 2], [[0.5, 0.6], [1.0, 1.0]], {1: [0.7, 0.8]}, 32, (10, 50))
+    Share of right answers against the number of heads, width 32. After 10 steps, 1 head: 0.50 to \
+0.60; 2 heads: 1.00 to 1.00. After 50 steps, 1 head: 0.70 to 0.80.
     """
-    x = np.asarray(n_heads)
-    y, more = np.asarray(accuracy, dtype=np.float64), np.asarray(patient, dtype=np.float64)
-    if x.ndim != 1 or len(x) < 2 or y.ndim != 2 or len(y) != len(x) or more.ndim != 1:
+    x, y = np.asarray(n_heads), np.asarray(accuracy, dtype=np.float64)
+    more = {h: np.asarray(shares, dtype=np.float64) for h, shares in patient.items()}
+    shapes = [shares.shape for shares in more.values()]
+    if x.ndim != 1 or len(x) < 2 or y.ndim != 2 or len(y) != len(x):
         raise ValueError(
-            f"accuracy must have a row for each of n_heads, and patient be a row; got shapes "
-            f"{x.shape}, {y.shape}, {more.shape}"
+            f"accuracy must have a row for each of n_heads; got shapes {x.shape}, {y.shape}"
         )
-    for name, shares in (("accuracy", y), ("patient", more)):
+    if not more or not set(more) <= set(x.tolist()) or any(s != y.shape[1:] for s in shapes):
+        raise ValueError(
+            f"patient must have {y.shape[1]} shares for some of {x.tolist()} heads; got shapes "
+            f"{dict(zip(more, shapes, strict=True))}"
+        )
+    for name, shares in (("accuracy", y), *(("patient", row) for row in more.values())):
         if shares.size == 0 or not ((shares >= 0) & (shares <= 1)).all():
             raise ValueError(f"{name} must be shares between 0 and 1; got {shares}")
+    # Seeds stand side by side, so that equal ones don't hide one another.
+    aside = 1.07 ** (np.arange(y.shape[1]) - (y.shape[1] - 1) / 2)
     with course_style():
         figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
         axes = figure.add_subplot()
-        axes.plot(x, y.mean(axis=1), color=_BLUE)
-        axes.plot(np.repeat(x, y.shape[1]), y.ravel(), "o", color=_BLUE, clip_on=False)
-        axes.plot(np.full(more.shape, x[0]), more, "^", color=_ORANGE, clip_on=False)
+        axes.plot(np.outer(x, aside).ravel(), y.ravel(), "o", color=_BLUE, clip_on=False)
+        for h, shares in more.items():
+            axes.plot(h * aside, shares, "^", color=_ORANGE, clip_on=False)
         axes.set_xscale("log", base=2)
         axes.set_ylim(0.0, 1.05)
         axes.xaxis.set_major_locator(FixedLocator(x.tolist()))
@@ -441,21 +449,24 @@ def accuracy_by_heads(
         axes.set_xlabel("heads (below: the width of each)")
         axes.set_ylabel("both look-ups right, share")
         for y_text, words, colour in (
-            (0.2, f"● {steps[0]:,} steps", _BLUE),
-            (0.1, f"▲ one head, {steps[1]:,} steps", _ORANGE),
+            (0.2, f"● {steps[0]:,} steps, by seed", _BLUE),
+            (0.1, f"▲ {steps[1]:,} steps, by seed", _ORANGE),
         ):
             axes.annotate(words, (0.3, y_text), xycoords="axes fraction", color=colour)
         axes.axhline(1.0, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0)
-    listed = " ".join(
-        f"{h} head{'s' if h > 1 else ''}: {row.min():.2f} to {row.max():.2f}."
-        for h, row in zip(x, y, strict=True)
+    said = []
+    for n, rows in ((steps[0], dict(zip(x.tolist(), y, strict=True))), (steps[1], more)):
+        ranges = [f"{_heads(h)}: {row.min():.2f} to {row.max():.2f}" for h, row in rows.items()]
+        said.append(f"After {n} steps, {'; '.join(ranges)}.")
+    return Plot(
+        figure,
+        f"Share of right answers against the number of heads, width {d_model}. {' '.join(said)}",
     )
-    alt = (
-        f"Share of right answers against the number of heads, width {d_model}. {listed} {x[0]} "
-        f"head{'s' if x[0] > 1 else ''} with {steps[1]} steps in place of {steps[0]}: "
-        f"{more.min():.2f} to {more.max():.2f}."
-    )
-    return Plot(figure, alt)
+
+
+def _heads(count: int) -> str:
+    """Return a number of heads in words."""
+    return f"{count} head{'s' * (count > 1)}"
 
 
 def _indexed(formula: str) -> str:

@@ -81,8 +81,8 @@ def rotating_pairs(
     --------
     >>> rotating_pairs([1.0, 0.0], [1.0, 0.0], [np.pi / 6])
     Pairs of a query, at first at position 1, and of a key, at first at position 3, turned by \
-their positions; sliders move both. Pair 0 turns by 0.524 radians a position and adds 0.50. The \
-score is 0.50.
+their positions; sliders move both. A pair adds the product of both lengths and the cosine of the \
+angle between. Pair 0 turns by 0.524 radians a position and adds 0.50. The score is 0.50.
     """
     theta = np.asarray(frequencies, dtype=np.float64)
     if theta.ndim != 1 or not 1 <= theta.size <= 4 or not np.isfinite(theta).all():
@@ -129,9 +129,14 @@ score is 0.50.
         parts.append(
             svg_text(x, 158, f'<tspan data-added="{i}">{_number(added)}</tspan>', 14, "middle")
         )
-        said.append(f"Pair {i} turns by {turn:.3g} radians a position and adds {_number(added)}.")
+        said.append(
+            f"Pair {i} turns by {turn:.3g} radian{'s' if turn != 1 else ''} a position and adds "
+            f"{_number(added)}."
+        )
     sum_of_all = f'score = sum = <tspan data-score="">{_number(total)}</tspan>'
     parts.append(svg_text(180, 186, bold(sum_of_all), 15, "middle"))
+    rule = "a pair adds length × length × cos(angle between)"
+    parts.append(svg_text(180, 236, rule, 13, "middle"))
     parts.append(
         f'<path d="M74 206 h26" stroke="{_BLUE}" stroke-width="4" stroke-linecap="round"/>'
         + svg_text(108, 211, "query", 13.5)
@@ -140,13 +145,13 @@ score is 0.50.
     )
     alt = (
         f"Pairs of a query, at first at position {m}, and of a key, at first at position {n}, "
-        f"turned by their positions; sliders move both. {' '.join(said)} The score is "
-        f"{_number(total)}."
+        "turned by their positions; sliders move both. A pair adds the product of both lengths and "
+        f"the cosine of the angle between. {' '.join(said)} The score is {_number(total)}."
     )
     return Sliders(
         "".join(parts),
         360,
-        222,
+        246,
         alt,
         kind="rotating-pairs",
         sliders=(("query at m", 0, longest, m), ("key at n", 0, longest, n)),
@@ -227,7 +232,13 @@ pairs are columns 0 and 2, 1 and 3; in order they hold the interleaved columns 0
     tops = (84, 190)
     parts = [
         svg_text(180, 22, bold("interleaved") + ": neighbours turn together", 14, "middle"),
-        svg_text(180, 304, bold("half-split") + ": columns d/2 apart turn together", 14, "middle"),
+        svg_text(
+            180,
+            304,
+            bold("half-split") + ": columns " + f"{half} apart turn together",
+            14,
+            "middle",
+        ),
     ]
     for target, source in enumerate(p):
         x, to = left + wide * (source + 0.5), left + wide * (target + 0.5)
@@ -274,8 +285,8 @@ def score_against_offset(d: int = 128, base: float = 10000.0, furthest: int = 10
     """Draw how the score of equal and of random vectors depends on the offset.
 
     A query and a key whose entries are all 1 score ``2 Σ_i cos(Δ θ_i)`` at the offset Δ. The bound
-    is that of Su et al., the mean size of the partial sums ``Σ_{i<j} e^{iΔθ_i}``, which limits the
-    score where pairs change little from one to the next. Both are divided by their value at Δ = 0.
+    is ``2 |Σ_i e^{iΔθ_i}|``: no query and key of the same lengths score higher, if the angle from
+    the one to the other is the same in all pairs. Both are divided by their value at Δ = 0.
     Vectors drawn at random have no such bound: their scores are divided by their lengths.
 
     Parameters
@@ -309,8 +320,7 @@ def score_against_offset(d: int = 128, base: float = 10000.0, furthest: int = 10
     offsets = np.arange(furthest + 1)
     phases = np.exp(1j * offsets[:, None] * theta)  # (furthest + 1, d/2)
     equal = phases.real.mean(axis=1)
-    bound = np.abs(np.cumsum(phases, axis=1)).mean(axis=1)
-    bound /= bound[0]
+    bound = np.abs(phases.mean(axis=1))
     rng = np.random.default_rng(0)
     query, key = rng.standard_normal((2, 200, d // 2, 2)) @ np.array([1, 1j])
     scores = ((query.conj() * key) @ phases.T).real  # (200, furthest + 1)
@@ -323,7 +333,10 @@ def score_against_offset(d: int = 128, base: float = 10000.0, furthest: int = 10
             offsets, -spread, spread, color=MUTED, alpha=0.3, linewidth=0,
             label="random vectors: mean ± deviation",
         )  # fmt: skip
-        axes.plot(offsets, bound, color=_ORANGE, linestyle=(0, (4, 2)), label="bound of Su et al.")
+        axes.plot(
+            offsets, bound, color=_ORANGE, linestyle=(0, (4, 2)),
+            label="bound where pairs are alike",
+        )  # fmt: skip
         axes.plot(offsets, equal, color=_BLUE, linewidth=1.6, label="equal vectors")
         axes.set_xlim(0, furthest)
         axes.set_ylim(min(-0.3, float(equal.min()) - 0.05), 1.05)
@@ -393,16 +406,9 @@ slower: 2.0 at the fastest pair, 2.0 in the middle, 2.0 at the slowest.
     with course_style():
         figure = Figure(figsize=(WIDTH, 4.3), layout="constrained")
         axes = figure.add_subplot()
-        looks = zip(
-            slower.items(), (_GREEN, _ORANGE, _BLUE), ("^", "s", "o"), ((0, (4, 2)), "--", "-"),
-            strict=False,
-        )  # fmt: skip
         every = max(1, theta.size // 10)
-        for (name, row), colour, marker, dashes in looks:
-            axes.plot(
-                pairs, row, color=colour, linestyle=dashes, marker=marker, markevery=every,
-                markersize=5, label=name,
-            )  # fmt: skip
+        for i, (name, row) in enumerate(slower.items()):
+            axes.plot(pairs, row, markevery=every, markersize=5, label=name, **_look(name, i + 1))
         for limit in limits:
             # Pairs lie evenly in log θ, so where between two pairs the limit falls is read there.
             at = float(np.interp(-np.log(limit), -np.log(turns), pairs))
@@ -444,7 +450,7 @@ def loss_against_position(losses: Mapping[str, ArrayLike], trained: int, bins: i
     Parameters
     ----------
     losses : mapping of names to array-likes, (seeds, length)
-        One to five models, each with its runs: loss in nats at positions 0, 1, …. A line joins the
+        One to six models, each with its runs: loss in nats at positions 0, 1, …. A line joins the
         means over bins of positions, a band reaches from the lowest run to the highest.
     trained : int
         Length that was trained; what lies beyond is shaded.
@@ -469,8 +475,8 @@ def loss_against_position(losses: Mapping[str, ArrayLike], trained: int, bins: i
     check_at_least("trained", trained, 1)
     check_at_least("bins", bins, 2)
     tables = {name: np.asarray(table, dtype=np.float64) for name, table in losses.items()}
-    if not 1 <= len(tables) <= 5:
-        raise ValueError(f"losses must have one to five models; got {len(tables)}")
+    if not 1 <= len(tables) <= 6:
+        raise ValueError(f"losses must have one to six models; got {len(tables)}")
     shape = next(iter(tables.values())).shape
     for name, table in tables.items():
         wanted = table.ndim == 2 and table.shape == shape and table.size
@@ -489,22 +495,16 @@ def loss_against_position(losses: Mapping[str, ArrayLike], trained: int, bins: i
     }
     x = (np.arange(bins) + 0.5) * length / bins
     thin: dict[str, Any] = {"linewidth": 1.6, "markersize": 4.5}
-    looks: list[tuple[str, str, Any]] = [
-        (_BLUE, "o", "-"),
-        (_ORANGE, "s", "-"),
-        (_GREEN, "^", "-"),
-        (_PURPLE, "D", "-"),
-        (_ORANGE, "v", (0, (4, 2))),
-    ]
     with course_style():
         figure = Figure(figsize=(WIDTH, 3.7 + 0.2 * len(binned)), layout="constrained")
         axes = figure.add_subplot()
-        for (name, table), (colour, marker, dashes) in zip(binned.items(), looks, strict=False):
+        for i, (name, table) in enumerate(binned.items()):
+            look = _look(name, i)
             axes.fill_between(
-                x, table.min(axis=0), table.max(axis=0), color=colour, alpha=0.18, linewidth=0
-            )
-            mean = table.mean(axis=0)
-            axes.plot(x, mean, color=colour, linestyle=dashes, marker=marker, label=name, **thin)
+                x, table.min(axis=0), table.max(axis=0), color=look["color"], alpha=0.18,
+                linewidth=0,
+            )  # fmt: skip
+            axes.plot(x, table.mean(axis=0), label=name, **look, **thin)
         axes.axvspan(trained, length, color="#EFEFEF", zorder=0, linewidth=0)
         low = min(float(table.min()) for table in binned.values())
         high = max(float(table.max()) for table in binned.values())
@@ -537,6 +537,33 @@ def loss_against_position(losses: Mapping[str, ArrayLike], trained: int, bins: i
 
 
 # ---- Pieces --------------------------------------------------------------------------------------
+
+
+# One colour and marker a method, in all figures; there are four colours for two families.
+_METHODS = {
+    "interpol": (_GREEN, "^"),
+    "ntk": (_ORANGE, "s"),
+    "yarn": (_PURPLE, "D"),
+    "sinusoidal": (_ORANGE, "s"),
+    "learned": (_GREEN, "^"),
+    "alibi": (_PURPLE, "D"),
+    "as trained": (_BLUE, "o"),
+    "rotary": (_BLUE, "o"),
+}
+
+
+def _look(name: str, i: int) -> dict[str, Any]:
+    """Return colour, marker and line of a method, of line i where it has no name we know.
+
+    What was trained further is drawn in dashes.
+    """
+    others = list(dict.fromkeys(_METHODS.values()))
+    found = [look for part, look in _METHODS.items() if part in name.lower()]
+    colour, marker = found[0] if found else others[i % len(others)]
+    look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": "-"}
+    if "steps" in name:
+        look["linestyle"] = (0, (4, 2))
+    return look
 
 
 def _range(runs: NDArray) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from course_lib.grading import plain
 from course_lib.grading.values import Part
 
 __all__ = ["TOLERANCE", "Problem", "agree", "differing", "judge"]
@@ -112,7 +113,7 @@ def same_part(
 ) -> bool:
     """Tell whether two parts are the same in shape and value."""
     if a.array is None or b.array is None:
-        return a.array is None and b.array is None and bool(a.plain == b.plain)
+        return a.array is None and b.array is None and plain.same(a.plain, b.plain)
     if a.array.shape != b.array.shape or {a.array.dtype.kind, b.array.dtype.kind} & set("OUSVMm"):
         return False
     if (a.array.dtype.kind == "b") != (b.array.dtype.kind == "b"):
@@ -141,8 +142,9 @@ def judge(
                     return _in_order(problem, yours, right)
     for i, (a, b) in enumerate(zip(yours, right, strict=True)):
         if b.array is None:
-            if a.plain != b.plain or type(a.plain) is not type(b.plain):
-                return Problem("plain", part=i)
+            if not plain.same(a.plain, b.plain):
+                sentence, step = plain.compare_kinds(a.plain, b.plain, _subject(b, alone))
+                return Problem("form" if sentence else "plain", sentence, step, i)
             continue
         problem = _values(a, b, _subject(b, alone), i, tolerance, noise_of)
         if problem is not None:
@@ -199,8 +201,11 @@ def _shape(a: Part, b: Part, subject: str, i: int) -> Problem | None:
         step = "Which product or transpose puts rows where columns belong?"
     elif _broadcasts(got, want):
         more = f" {got} would broadcast to {want}, which hides the mistake."
-        step = "Which axis was summed away, or kept with length 1?"
-    elif [n for n in got if n != 1] == [n for n in want if n != 1]:
+        if len(got) < len(want):
+            step = "Which axis is missing, and what took it away or never made it?"
+        else:
+            step = "Which axis was kept with length 1?"
+    elif len(got) != len(want) and [n for n in got if n != 1] == [n for n in want if n != 1]:
         more = f" There is an axis of length 1 too {'many' if len(got) > len(want) else 'few'}."
         step = "Which line adds or takes away an axis?"
     elif a.array.size == b.array.size:

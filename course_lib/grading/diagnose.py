@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from course_lib.grading import compare
+from course_lib.grading import compare, plain
 from course_lib.grading.evaluate import CaseResult, Prepared, behaviour, size_of
 from course_lib.grading.model import Exercise, Misconception
 from course_lib.grading.values import Part
@@ -74,13 +74,16 @@ def _same(exercise: Exercise, mine: CaseResult, theirs: CaseResult) -> bool:
 def observe(result: CaseResult) -> str:
     """Say something true about how a wrong result relates to the right one, or nothing."""
     problem = result.problem
-    if problem is None or problem.kind != "values" or result.yours is None:
+    if problem is None or problem.kind not in ("values", "plain") or result.yours is None:
         return ""
     yours, right = result.yours[problem.part], result.prepared.right[problem.part]
+    whole = "Your result" if len(result.yours) == 1 else f"Your `{right.name}`"
+    if problem.kind == "plain":
+        seen = plain.observe(yours.plain, right.plain)
+        return f"{whole} {seen}" if seen else ""
     if yours.array is None or right.array is None or yours.array.dtype.kind not in "fiu":
         return ""
     a, b = yours.array.astype(np.float64), right.array.astype(np.float64)
-    whole = "Your result" if len(result.yours) == 1 else f"Your `{right.name}`"
 
     def equal(x: NDArray[Any]) -> bool:
         return not compare.differing(Part("", x, yours.dtype), right, {}).any()
@@ -106,6 +109,8 @@ def _factor(a: NDArray[Any], b: NDArray[Any], equal: Test) -> str:
         return ""
     factor = float(np.median(a[there] / b[there]))
     if not np.isfinite(factor) or factor == 0 or not equal(a / factor):
+        return ""
+    if equal(np.zeros_like(b)):  # the right one is 0 but for rounding: a ratio says nothing
         return ""
     if np.isclose(factor, -1):
         return "has the wrong sign throughout."

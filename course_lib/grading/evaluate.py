@@ -91,24 +91,28 @@ def _evaluate_one(
     result = CaseResult(prepared, "right", outcome=outcome)
     if outcome.kind != "value":
         result.kind = outcome.kind
-        result.sentence, result.step = _say(outcome, function, exercise)
+        result.sentence, result.step = _say(outcome, function, exercise, prepared)
         return result
     try:
         _judge(exercise, result, outcome.value, given, args)
     except values.Unreadable as problem:
         result.sentence = f"Your function {problem.what}."
-        result.step = _STEPS.get(problem.kind, _STEPS["type"])
+        result.step = problem.step or _STEPS.get(problem.kind, _STEPS["type"])
         return result
     if result.problem is not None:
         result.sentence, result.step = result.problem.sentence, result.problem.step
     if result.touched:
         which = " and ".join(f"`{name}`" for name in result.touched)
         verb = "was" if len(result.touched) == 1 else "were"
-        start = "The numbers are right, but" if result.kind == "touched" else "Besides,"
+        what = "result is" if any(p.array is None for p in prepared.right) else "numbers are"
+        start = f"The {what} right, but" if result.kind == "touched" else "Besides,"
         changed = f"{start} {which} {verb} changed: the caller still needs what was passed in."
         result.sentence = " ".join(filter(None, [result.sentence, changed]))
+        how = "`-=`, `/=`, `[…] =`, `out=`"
+        if not any(isinstance(prepared.inputs[name], np.ndarray) for name in result.touched):
+            how = "`[…] =`, `append`, `pop`, `del`"
         result.step = result.step or (
-            "Which line writes into its argument (`-=`, `/=`, `[…] =`, `out=`)? Work on a copy."
+            f"Which line writes into its argument ({how})? Work on a copy."
         )
     return result
 
@@ -200,9 +204,32 @@ _RAISED = {
     "KeyError": "Which keys are there? Print them just before that line.",
     "": "Print the shapes just before that line. Are they what the line expects?",
 }
+# Where no argument is an array, what can be looked at isn't a shape.
+_RAISED_PLAIN = {
+    **_RAISED,
+    "IndexError": "How long is it at that moment, and which index is asked for? Print both.",
+    "": "What does that line work on at that moment? Print it just before.",
+}
+
+# What Python says, and what helps.
+_MESSAGES = {
+    "changed during iteration": "The loop's own dictionary changes under it. Which new one could "
+    "be filled in its place?",
+    "changed size during iteration": "The loop's own dictionary or set changes under it. Which "
+    "new one could be filled in its place?",
+    "unhashable type": "What can change can't be a key. Which kind of sequence can't change?",
+    "'tuple' object does not support item": "A tuple can't be changed. Which new one should be "
+    "built in its place?",
+    "'str' object does not support item": "A string can't be changed. Which new one should be "
+    "built in its place?",
+    "expected str instance, bytes found": "Text and bytes can't be joined. Which of the two is "
+    "there, and when should it become the other?",
+}
 
 
-def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> tuple[str, str]:
+def _say(
+    outcome: Outcome, function: Callable[..., Any], exercise: Exercise, prepared: Prepared
+) -> tuple[str, str]:
     """Return the sentence and the next step for a call that gave no value."""
     kind, mistake, detail = outcome.kind, outcome.mistake, outcome.detail
     place = ""
@@ -212,10 +239,11 @@ def _say(outcome: Outcome, function: Callable[..., Any], exercise: Exercise) -> 
     if kind == "raised" and mistake is not None:
         message = mistake.message.replace("`", "'").rstrip(".")
         message = f": {message}" if message else ""
-        return (
-            f"Your function raised {mistake.type}{message}.{place}",
-            _RAISED.get(mistake.type, _RAISED[""]),
-        )
+        arrays = any(isinstance(x, np.ndarray) for x in prepared.inputs.values())
+        steps = _RAISED if arrays else _RAISED_PLAIN
+        step = steps.get(mistake.type, steps[""])
+        step = next((s for text, s in _MESSAGES.items() if text in message), step)
+        return f"Your function raised {mistake.type}{message}.{place}", step
     if kind == "stub":
         if writes_stub(function):
             return "Your function raises NotImplementedError.", "Take that line out."

@@ -85,4 +85,5 @@ for _name in ("numpy", "numpy.linalg", "math", "os", "time", "signal", "resource
         remember(importlib.import_module(_name))
 for _info in pkgutil.iter_modules(course_lib.reference.__path__, "course_lib.reference."):
     remember(importlib.import_module(_info.name))
-remember(importlib.import_module("course_lib.validation"))
+for _name in ("validation", "tokenizers.bpe", "tokenizers.unigram", "tokenizers.wordpiece"):
+    remember(importlib.import_module(f"course_lib.{_name}"))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from course_lib.grading import compare
+from course_lib.grading import compare, plain
 from course_lib.grading.diagnose import observe
 from course_lib.grading.evaluate import CaseResult
 from course_lib.grading.model import Exercise, Misconception
@@ -24,6 +24,7 @@ __all__ = ["Block", "Message", "Report", "make_report"]
 WIDTH = 80
 _PRINTED = 8  # lines
 _COLUMNS = 8
+_INPUT_LINES = 6
 
 Kind = Literal["head", "right", "wrong", "evidence", "cause", "step"]
 
@@ -239,6 +240,8 @@ _BRIEF = {
     "text": "text",
     "type": "no numbers",
     "plain": "another result",
+    "form": "another type",
+    "object": "another type",
     "recursion": "no end",
     "exit": "an exit",
     "interrupt": "an interrupt",
@@ -258,7 +261,7 @@ def _in_brief(result: CaseResult) -> str:
 
 def _evidence(result: CaseResult) -> str:
     """Show the inputs, the first row that differs, and what was printed or warned of."""
-    lines = [_input(name, value) for name, value in result.prepared.inputs.items()]
+    lines = [line for name, x in result.prepared.inputs.items() for line in _input(name, x)]
     if result.kind == "touched":
         changed = " and ".join(result.touched)
         lines.append(f"the result is right, but {changed} changed on the way")
@@ -281,12 +284,24 @@ def _cut(line: str) -> str:
     return line if len(line) <= WIDTH - 6 else line[: WIDTH - 7] + "…"
 
 
-def _input(name: str, value: Any) -> str:
+def _input(name: str, value: Any) -> list[str]:
     if isinstance(value, np.ndarray):
         if value.size <= 9 and value.ndim <= 2:
-            return _cut(f"{name} = {_listed(value.tolist())}")
-        return f"{name}: {value.dtype.name} of shape {value.shape}"
-    return _cut(f"{name} = {_listed(value)}")
+            return [_cut(f"{name} = {_listed(value.tolist())}")]
+        return [f"{name}: {value.dtype.name} of shape {value.shape}"]
+    return _wrapped(f"{name} = {_listed(value)}")
+
+
+def _wrapped(text: str) -> list[str]:
+    """Break a line after commas, so that what it lists can be copied; cut what is longer still."""
+    lines: list[str] = []
+    while len(text) > WIDTH - 6 and len(lines) < _INPUT_LINES - 1:
+        end = text.rfind(", ", 0, WIDTH - 6) + 1
+        if end <= 2:
+            break
+        lines.append(text[:end])
+        text = f"  {text[end:].lstrip()}"
+    return [*lines, _cut(text)]
 
 
 def _listed(value: Any) -> str:
@@ -303,7 +318,7 @@ def _listed(value: Any) -> str:
 def _side_by_side(yours: Part, right: Part, problem: compare.Problem) -> list[str]:
     """Return the first row that differs, the student's above the right one."""
     if yours.array is None or right.array is None:
-        return [_cut(f"yours  {yours.plain!r}"), _cut(f"right  {right.plain!r}")]
+        return plain.side_by_side(right.name, yours.plain, right.plain)
     if problem.where is None:
         return [
             f"{right.name}   yours  {yours.dtype or 'numbers'} of shape {yours.shape}",

@@ -6,6 +6,7 @@ class may fake, and subclasses of arrays and numbers are stripped to what they h
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import functools
@@ -55,12 +56,13 @@ class Part:
 
 
 class Unreadable(Exception):
-    """A value that can't be compared: `kind`, and what it is in the student's words."""
+    """A value that can't be compared: `kind`, what it is in the student's words, what to do."""
 
-    def __init__(self, kind: str, what: str) -> None:
+    def __init__(self, kind: str, what: str, step: str = "") -> None:
         super().__init__(what)
         self.kind = kind
         self.what = what
+        self.step = step
 
 
 # -- inputs ----------------------------------------------------------------------------------------
@@ -258,7 +260,24 @@ def read(value: Any, expected: list[Part]) -> list[Part]:
             f"returns {len(items)} part{'s' * (len(items) != 1)}; "
             f"expected {len(expected)}: {wanted}",
         )
-    return [_kept(_read(x, p, alone=False), p) for x, p in zip(items, expected, strict=True)]
+    try:
+        return [_kept(_read(x, p, alone=False), p) for x, p in zip(items, expected, strict=True)]
+    except Unreadable:
+        if _in_reverse(items, expected):
+            order = f"returns `{expected[1].name}` first; expected {wanted}"
+            raise Unreadable("parts", order) from None
+        raise
+
+
+def _in_reverse(items: list[Any], expected: list[Part]) -> bool:
+    """Tell whether two parts, of numbers and of something else, have changed places."""
+    if len(expected) != 2:
+        return False
+    try:
+        parts = [_read(x, p, alone=False) for x, p in zip(items[::-1], expected, strict=True)]
+    except Unreadable:
+        return False
+    return all(type(a.plain) is type(b.plain) for a, b in zip(parts, expected, strict=True))
 
 
 def _kept(part: Part, like: Part) -> Part:
@@ -273,13 +292,33 @@ def _kept(part: Part, like: Part) -> Part:
 
 def _read(value: Any, like: Part, *, alone: bool) -> Part:
     if like.array is None:
-        return Part(like.name, None, plain=_plain(value, 0))
+        return Part(like.name, None, plain=_read_plain(value, like, alone=alone))
     try:
         return _numbers(like.name, value)
     except Unreadable as problem:
         if alone:
             raise
         raise Unreadable(problem.kind, f"{problem.what} for `{like.name}`") from None
+
+
+def _read_plain(value: Any, like: Part, *, alone: bool) -> Any:
+    """Read what should be text, a list, a dictionary, …: anything but an array."""
+    try:
+        if value is None and like.plain is not None:
+            raise _name_odd(None)
+        return _plain(value, 0)
+    except Unreadable as problem:
+        kind, what, step = problem.kind, problem.what, problem.step
+        if kind == "generator":
+            what = what.replace("no numbers yet", "nothing yet").replace("its numbers", "its items")
+            containers: dict[type, str] = {dict: "dict(…)", str: '"".join(…)'}
+            how = containers.get(type(like.plain), "list(…)")
+            step = f"Collect what it gives, as in {how}, and return that."
+        elif kind == "type":
+            kind = "object"
+            step = "Compare your `return` with the docstring's Returns."
+        what = what if alone else f"{what} for `{like.name}`"
+        raise Unreadable(kind, what, step) from None
 
 
 def _numbers(name: str, value: Any, depth: int = 0, room: list[int] | None = None) -> Part:
@@ -354,6 +393,9 @@ def _tensor(name: str, value: Any) -> Part:
     return Part(name, array, dtype)
 
 
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+
+
 def _name_odd(value: Any) -> Unreadable:
     """Say what a value is that isn't made of numbers."""
     kind = type(value)
@@ -364,7 +406,7 @@ def _name_odd(value: Any) -> Unreadable:
         return Unreadable("coroutine", "is an `async def`: calling it returns a coroutine")
     if kind in (types.GeneratorType, types.AsyncGeneratorType):
         return Unreadable("generator", "returns a generator, which holds no numbers yet")
-    if issubclass(kind, (map, filter, zip, range, enumerate, reversed)):
+    if issubclass(kind, (map, filter, zip, range, enumerate, reversed, *_VIEWS)):
         return Unreadable("generator", f"returns a `{kind.__name__}` object, not its numbers")
     if issubclass(kind, (str, bytes)):
         return Unreadable("text", f"returns text ({kind.__name__})")
@@ -378,17 +420,21 @@ def _name_odd(value: Any) -> Unreadable:
     return Unreadable("type", f"returns {article} `{kind.__name__[:60]}` object")
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """Return what isn't made of numbers as plain Python: subclasses stripped, arrays as lists."""
+def _plain(value: Any, depth: int, room: list[int] | None = None) -> Any:
+    """Return what isn't made of numbers as plain Python: subclasses stripped, arrays as lists.
+
+    `room` is how many more items containers may hold.
+    """
     kind = type(value)
+    room = [_MOST_ITEMS] if room is None else room
     if depth > 16:
         raise Unreadable("type", "returns containers nested more than 16 deep")
     if value is None or kind in (bool, int, float, str, bytes):
         return value
     if issubclass(kind, str):
         return str.__add__(value, "")
-    if issubclass(kind, bytes):
-        return bytes.__add__(value, b"")
+    if issubclass(kind, (bytes, bytearray)):
+        return bytes((bytes if issubclass(kind, bytes) else bytearray).__add__(value, b""))
     if issubclass(kind, int):
         return int.__add__(value, 0)
     if issubclass(kind, float) and not issubclass(kind, np.generic):
@@ -396,23 +442,37 @@ def _plain(value: Any, depth: int) -> Any:
     if issubclass(kind, (np.ndarray, np.generic)) or is_tensor(value):
         array = _numbers("", value).array
         assert array is not None
-        return array.tolist()
-    if issubclass(kind, (list, tuple)):
-        items = (list if issubclass(kind, list) else tuple).__iter__(value)
-        return [_plain(x, depth + 1) for x in items]
+        return _plain(array.tolist(), depth + 1, room)
+    for container in (list, tuple, collections.deque):
+        if issubclass(kind, container):
+            _take(room, container.__len__(value))
+            return [_plain(x, depth + 1, room) for x in container.__iter__(value)]
     if issubclass(kind, dict):
-        try:
-            return {_key(k): _plain(x, depth + 1) for k, x in dict.items(value)}
-        except TypeError:
-            raise Unreadable("type", "returns a dictionary with keys that can't be read") from None
+        _take(room, dict.__len__(value))
+        return {_key(k, depth + 1, room): _plain(x, depth + 1, room) for k, x in dict.items(value)}
     if issubclass(kind, (set, frozenset)):
-        members = (set if issubclass(kind, set) else frozenset).__iter__(value)
-        return {_key(x) for x in members}
+        members = set if issubclass(kind, set) else frozenset
+        _take(room, members.__len__(value))
+        return {_key(x, depth + 1, room) for x in members.__iter__(value)}
     raise _name_odd(value)
 
 
-def _key(value: Any) -> Any:
-    if type(value) is tuple:
-        return tuple(_key(x) for x in value)
-    plain = _plain(value, 0)
-    return tuple(plain) if isinstance(plain, list) else plain
+def _take(room: list[int], count: int) -> None:
+    room[0] -= count
+    if room[0] < 0:
+        raise Unreadable("type", f"returns containers of more than {_MOST_ITEMS:,} items")
+
+
+def _key(value: Any, depth: int, room: list[int]) -> Any:
+    """Return a key of a dictionary, or a member of a set: lists made tuples again, sets frozen."""
+    return _hashable(_plain(value, depth, room))
+
+
+def _hashable(plain: Any) -> Any:
+    if type(plain) is list:
+        return tuple(map(_hashable, plain))
+    if type(plain) is set:
+        return frozenset(plain)
+    if type(plain) is dict:
+        raise Unreadable("type", "returns a dictionary with keys that can't be read")
+    return plain

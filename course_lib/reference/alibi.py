@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from course_lib.validation import check_positive_int
+from course_lib.validation import check_last_queries, check_positive_int
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,6 +51,7 @@ def alibi_slopes(n_heads: int) -> NDArray:
     check_positive_int("n_heads", n_heads)
     power = 2 ** floor(log2(n_heads))
     slopes = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
+    # For other numbers of heads: every other slope of twice that power.
     between = 2.0 ** (-4.0 * np.arange(1, 2 * power + 1, 2) / power)
     return np.concatenate([slopes, between[: n_heads - power]])
 
@@ -93,10 +94,7 @@ def alibi_bias(n_heads: int, n_q: int, n_k: int | None = None) -> NDArray:
            [-1. , -0.5,  0. ]])
     """
     n_k = n_q if n_k is None else n_k
-    check_positive_int("n_q", n_q)
-    check_positive_int("n_k", n_k)
-    if n_k < n_q:
-        raise ValueError(f"n_k must be at least n_q = {n_q}; got {n_k}")
+    check_last_queries(n_q, n_k)
     positions = np.arange(n_k)
     distance = np.abs(positions[n_k - n_q :, None] - positions)  # (n_q, n_k)
     return alibi_slopes(n_heads)[:, None, None] * -distance

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from course_lib.precision import widen
-from course_lib.reference.recurrent import sigmoid
 from course_lib.validation import (
     check_choice,
     check_feed_forward_inputs,
@@ -57,7 +56,7 @@ def relu(x: NDArray) -> NDArray:
 
 
 def gelu(x: NDArray, approximate: str = "none") -> NDArray:
-    """Weigh each number by the probability that a standard normal one is smaller.
+    """Weigh each number by the share of a normal distribution below it.
 
     ``x Φ(x)`` with ``Φ(x) = (1 + erf(x / √2)) / 2``, the normal distribution's cumulative function;
     or the approximation ``x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2``, which GPT-2 uses.
@@ -128,7 +127,8 @@ def silu(x: NDArray) -> NDArray:
     """
     check_float("x", x)
     wide = widen(x)
-    return (wide * sigmoid(wide)).astype(x.dtype)
+    # The sigmoid by tanh: (1 + tanh(x / 2)) / 2, in which no exponential overflows.
+    return (wide * (1 + np.tanh(wide / 2)) / 2).astype(x.dtype)
 
 
 # By the names that `feed_forward` takes.
@@ -148,7 +148,7 @@ def feed_forward(
     b_2: NDArray | None,  # (d,)
     activation: str = "relu",
 ) -> NDArray:
-    """Send every token through the same two layers with a non-linearity between them.
+    """Send every token through two layers, with a bend between them.
 
     ``f(x W_1 + b_1) W_2 + b_2``, where f is ReLU in the paper (Vaswani et al. 2017, equation 2).
 
@@ -197,7 +197,7 @@ def swiglu(
     w_2: NDArray,  # (d_ff, d)
     w_3: NDArray,  # (d, d_ff)
 ) -> NDArray:
-    """Send every token through a feed-forward network whose hidden values have a gate.
+    """Send every token through two layers whose hidden values have a gate.
 
     ``(SiLU(x W_1) ⊙ x W_3) W_2``: one matrix makes the gate, another the values.
 

@@ -53,11 +53,10 @@ def padding_mask(lengths: NDArray, n: int, side: str = "right") -> NDArray[np.bo
     """
     check_lengths(lengths, n)
     check_choice("side", side, ("left", "right"))
-    lengths = lengths.astype(np.int64)[..., None]  # (b, 1)
     positions = np.arange(n)
     if side == "left":
         positions = positions[::-1]  # counted from the last one
-    real = positions < lengths  # (b, n)
+    real = positions < lengths[..., None]  # (b, n)
     return real[..., None, None, :]  # (b, 1, 1, n)
 
 

@@ -37,7 +37,7 @@ __all__ = [
 
 
 def standardise(x: NDArray, axes: tuple[int, ...], eps: float = 1e-5) -> NDArray:
-    """Subtract the mean over some axes and divide by the standard deviation over the same.
+    """Subtract the mean over some axes, and divide by the deviation over them.
 
     ``(x − μ) / √(σ² + ε)``, where σ² is the mean square of ``x − μ``: divided by the number of
     elements, not by one less.
@@ -76,8 +76,13 @@ def standardise(x: NDArray, axes: tuple[int, ...], eps: float = 1e-5) -> NDArray
     return (centred / np.sqrt(variance + eps)).astype(x.dtype)
 
 
-def layer_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> NDArray:
-    """Give every token mean 0 and variance 1 over its own features, then scale and shift them.
+def layer_norm(
+    x: NDArray,  # (..., d)
+    gamma: NDArray,  # (d,)
+    beta: NDArray,  # (d,)
+    eps: float = 1e-5,
+) -> NDArray:
+    """Give every token mean 0 and variance 1, then scale and shift its features.
 
     ``γ ⊙ (x − μ) / √(σ² + ε) + β`` with μ and σ² over the last axis; σ² is divided by d, not d − 1
     (Ba et al. 2016, equations 3 and 4).
@@ -173,7 +178,7 @@ def layer_norm_backward(
 
 
 def rms_norm(x: NDArray, gamma: NDArray, eps: float = 1e-6) -> NDArray:
-    """Give every token a mean square of 1, then scale its features: no mean, no shift.
+    """Give every token a mean square of 1, then scale its features.
 
     ``γ ⊙ x / √(mean(x²) + ε)`` over the last axis (Zhang and Sennrich 2019, equation 4).
 
@@ -210,8 +215,13 @@ def rms_norm(x: NDArray, gamma: NDArray, eps: float = 1e-6) -> NDArray:
     return (widen(gamma) * wide / np.sqrt(mean_square + eps)).astype(x.dtype)
 
 
-def batch_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> NDArray:
-    """Give every feature mean 0 and variance 1 over all tokens of the batch; for comparison.
+def batch_norm(
+    x: NDArray,  # (..., n, d)
+    gamma: NDArray,  # (d,)
+    beta: NDArray,  # (d,)
+    eps: float = 1e-5,
+) -> NDArray:
+    """Give every feature mean 0 and variance 1 over all tokens of the batch.
 
     The formula of `layer_norm` with μ and σ² over all axes but the last. These are the statistics
     of the batch at hand, as in training: a token's output depends on all the others.
@@ -251,8 +261,13 @@ def batch_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> 
     return (widen(gamma) * x_hat + widen(beta)).astype(x.dtype)
 
 
-def sequence_norm(x: NDArray, gamma: NDArray, beta: NDArray, eps: float = 1e-5) -> NDArray:
-    """Give every sequence mean 0 and variance 1 over all it holds; for comparison.
+def sequence_norm(
+    x: NDArray,  # (..., n, d)
+    gamma: NDArray,  # (d,)
+    beta: NDArray,  # (d,)
+    eps: float = 1e-5,
+) -> NDArray:
+    """Give every sequence mean 0 and variance 1 over all it holds.
 
     The formula of `layer_norm` with μ and σ² over the last two axes, tokens and features together:
     a token's output depends on all tokens of its sequence, those that come later included.

@@ -34,7 +34,7 @@ def frequencies(
     base: float = 10000.0,
     dtype: DTypeLike | None = None,
 ) -> NDArray:
-    """Return by what angle each pair of columns turns from a position to the next.
+    """Return the angle that each pair of columns turns by at a step.
 
     ``θ_i = base^(−2i/d)`` for pair i: from 1 radian a position down to nearly 1 / base.
 
@@ -158,7 +158,8 @@ def shift_rotation(
     """
     check_shift(k, d, base, dtype)
     angles = k * frequencies(d, base)  # (d / 2,)
-    sine, cosine = np.arange(0, d, 2), np.arange(1, d, 2)  # columns of a pair
+    sine = np.arange(0, d, 2)  # a pair's first column
+    cosine = sine + 1
     rotation = np.zeros((d, d))
     rotation[sine, sine] = rotation[cosine, cosine] = np.cos(angles)
     rotation[cosine, sine] = np.sin(angles)

@@ -75,7 +75,7 @@ def pre_norm(
     beta: NDArray,
     eps: float = 1e-5,
 ) -> NDArray:
-    """Let a sublayer see the normalised input, and add its correction to the input as it is.
+    """Add to the input what a sublayer makes of the normalised input.
 
     ``x + f(LayerNorm(x))`` (Xiong et al. 2020, table 1).
 

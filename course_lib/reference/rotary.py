@@ -17,13 +17,13 @@ import numpy as np
 from course_lib.precision import widen
 from course_lib.reference.positions import frequencies as sinusoid_frequencies
 from course_lib.validation import (
-    check_at_least,
     check_even,
     check_factor,
     check_frequencies,
-    check_number,
+    check_ntk,
     check_positive_int,
     check_rotation,
+    check_yarn,
 )
 
 if TYPE_CHECKING:
@@ -71,11 +71,20 @@ def rotary_frequencies(d: int, base: float = 10000.0) -> NDArray:
     return sinusoid_frequencies(d, base, dtype=np.float64)
 
 
-def rotate_interleaved(x: NDArray, positions: NDArray, frequencies: NDArray) -> NDArray:
-    """Turn the pairs of neighbouring columns (0, 1), (2, 3), … by their position's angles.
+def _turn(
+    a: NDArray, b: NDArray, positions: NDArray, frequencies: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Turn each point (a, b) by its position's angle."""
+    angles = positions[..., None] * widen(frequencies)  # (..., n, pairs)
+    cos, sin = np.cos(angles).astype(a.dtype), np.sin(angles).astype(a.dtype)
+    return a * cos - b * sin, a * sin + b * cos
 
-    At position m pair i, (a, b), becomes ``(a cos mθ_i − b sin mθ_i, a sin mθ_i + b cos mθ_i)``
-    (Su et al. 2021, equation 34).
+
+def rotate_interleaved(x: NDArray, positions: NDArray, frequencies: NDArray) -> NDArray:
+    """Turn pairs of neighbouring columns by their position's angles.
+
+    Pair i, (a, b), stands in columns 2i and 2i + 1. At position m it becomes
+    ``(a cos mθ_i − b sin mθ_i, a sin mθ_i + b cos mθ_i)`` (Su et al. 2021, equation 34).
 
     Parameters
     ----------
@@ -110,21 +119,19 @@ def rotate_interleaved(x: NDArray, positions: NDArray, frequencies: NDArray) -> 
            [-1.,  0.]])
     """
     check_rotation(x, positions, frequencies)
-    wide = widen(x)
-    d_rotated = 2 * len(frequencies)
-    angles = positions[..., None] * widen(frequencies)  # (..., n, pairs)
-    cos, sin = np.cos(angles).astype(wide.dtype), np.sin(angles).astype(wide.dtype)
+    wide, d_rotated = widen(x), 2 * len(frequencies)
     a, b = wide[..., 0:d_rotated:2], wide[..., 1:d_rotated:2]
-    pairs = np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1)  # (..., n, pairs, 2)
-    turned = pairs.reshape(*x.shape[:-1], d_rotated)
+    turned = np.stack(_turn(a, b, positions, frequencies), axis=-1)
+    turned = turned.reshape(*x.shape[:-1], d_rotated)
     return np.concatenate([turned, wide[..., d_rotated:]], axis=-1).astype(x.dtype)
 
 
 def rotate_half_split(x: NDArray, positions: NDArray, frequencies: NDArray) -> NDArray:
-    """Turn the pairs of columns (0, d/2), (1, d/2 + 1), … by their position's angles.
+    """Turn pairs of columns by their angles: p pairs are (0, p), (1, p + 1), ….
 
-    The same rotation as `rotate_interleaved`, of pairs whose first members fill the first half of
-    the columns and whose second members the second: what the published code of Llama does.
+    The same rotation as `rotate_interleaved`, of columns half the turning width apart: with p
+    frequencies the first p columns are the pairs' first members, the next p their second ones.
+    It's what the Llama of transformers does.
 
     Parameters
     ----------
@@ -146,7 +153,7 @@ def rotate_half_split(x: NDArray, positions: NDArray, frequencies: NDArray) -> N
 
     References
     ----------
-    Black et al., "GPT-NeoX-20B", 2022 (arXiv:2204.06745), section 2.2; Touvron et al., "LLaMA",
+    Black et al., "GPT-NeoX-20B", 2022 (arXiv:2204.06745), section 2.1; Touvron et al., "LLaMA",
     2023 (arXiv:2302.13971), section 2.2, as implemented in transformers.
 
     Examples
@@ -158,16 +165,14 @@ def rotate_half_split(x: NDArray, positions: NDArray, frequencies: NDArray) -> N
     array([[0., 2., 1., 3.]])
     """
     check_rotation(x, positions, frequencies)
-    wide = widen(x)
-    half = len(frequencies)
-    angles = positions[..., None] * widen(frequencies)  # (..., n, pairs)
-    cos, sin = np.cos(angles).astype(wide.dtype), np.sin(angles).astype(wide.dtype)
-    a, b, rest = wide[..., :half], wide[..., half : 2 * half], wide[..., 2 * half :]
-    return np.concatenate([a * cos - b * sin, a * sin + b * cos, rest], axis=-1).astype(x.dtype)
+    wide, p = widen(x), len(frequencies)
+    a, b, rest = wide[..., :p], wide[..., p : 2 * p], wide[..., 2 * p :]
+    turned = _turn(a, b, positions, frequencies)
+    return np.concatenate([*turned, rest], axis=-1).astype(x.dtype)
 
 
 def half_split_permutation(d: int) -> NDArray[np.int64]:
-    """Return the order of columns that turns interleaved pairs into half-split ones.
+    """Return the order of columns that makes interleaved pairs half-split ones.
 
     With p = ``half_split_permutation(d)``, ``rotate_half_split(x[..., p], …)`` equals
     ``rotate_interleaved(x, …)[..., p]``. Applied to the columns of each head in W_Q and W_K, it
@@ -199,7 +204,7 @@ def half_split_permutation(d: int) -> NDArray[np.int64]:
 
 
 def linear_frequencies(frequencies: NDArray, factor: float) -> NDArray:
-    """Slow all pairs down, so that a context `factor` times as long turns them no farther.
+    """Slow all pairs down by `factor`: longer texts turn them no farther.
 
     ``θ_i / factor``, which is to place the tokens at positions ``m / factor``, between those that
     were trained: position interpolation (Chen et al. 2023, equation 4).
@@ -235,10 +240,10 @@ def linear_frequencies(frequencies: NDArray, factor: float) -> NDArray:
 
 
 def ntk_frequencies(d: int, factor: float, base: float = 10000.0) -> NDArray:
-    """Raise the base so that the slowest pair slows down by `factor` and the fastest not at all.
+    """Raise the base: the slowest pair slows down by `factor`.
 
     ``θ_i = (base · factor^(d / (d − 2)))^(−2i/d)``: pair i slows down by
-    ``factor^(2i / (d − 2))``.
+    ``factor^(2i / (d − 2))``, the fastest not at all.
 
     Parameters
     ----------
@@ -268,10 +273,7 @@ def ntk_frequencies(d: int, factor: float, base: float = 10000.0) -> NDArray:
     >>> (rotary_frequencies(8) / ntk_frequencies(8, factor=8)).round(4)
     array([1., 2., 4., 8.])
     """
-    check_even("d", d)
-    check_at_least("d", d, 4)
-    check_factor("factor", factor)
-    check_number("base", base, above=1)
+    check_ntk(d, factor, base)
     return rotary_frequencies(d, base * factor ** (d / (d - 2)))
 
 
@@ -325,6 +327,21 @@ def dynamic_ntk_frequencies(
     return ntk_frequencies(d, factor * grown - (factor - 1), base)
 
 
+def _yarn_ramp(
+    d: int, original_length: int, base: float, beta_fast: float, beta_slow: float
+) -> NDArray:
+    """Return 0 for pairs left alone, 1 for those slowed down, a ramp between."""
+
+    def pair_with(turns: float) -> float:
+        """Solve ``original_length · base^(−2i/d) / 2π = turns`` for i."""
+        return d * log(original_length / (2 * pi * turns)) / (2 * log(base))
+
+    first = max(floor(pair_with(beta_fast)), 0)
+    # Where no pair makes a whole turn the ramp ends where it begins.
+    last = max(min(ceil(pair_with(beta_slow)), d - 1), first)
+    return np.clip((np.arange(d // 2) - first) / max(last - first, 0.001), 0.0, 1.0)
+
+
 def yarn_frequencies(
     d: int,
     factor: float,
@@ -333,7 +350,7 @@ def yarn_frequencies(
     beta_fast: float = 32,
     beta_slow: float = 1,
 ) -> tuple[NDArray, float]:
-    """Leave fast pairs alone, slow the slow ones down by `factor`, and blend in between.
+    """Leave fast pairs alone, slow down slow ones, blend in between.
 
     Pair i makes ``r_i = original_length · θ_i / 2π`` turns within the length that was trained. A
     pair with more than `beta_fast` turns keeps its frequency, one with fewer than `beta_slow` gets
@@ -367,8 +384,8 @@ def yarn_frequencies(
     References
     ----------
     Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023
-    (arXiv:2309.00071), sections 3.2 and 3.4. Their ramp is linear in the number of turns (equation
-    18). This one is that of their code and of transformers: linear in i, between whole numbers.
+    (arXiv:2309.00071), sections 3.2 and 3.4. Their ramp is linear in the number of turns.
+    This one is that of their code and of transformers: linear in i, between whole numbers.
 
     Examples
     --------
@@ -378,18 +395,8 @@ def yarn_frequencies(
     >>> round(attention_factor, 4)
     1.1386
     """
-    check_factor("factor", factor)
-    check_positive_int("original_length", original_length)
-    check_number("beta_slow", beta_slow, above=0)
-    check_number("beta_fast", beta_fast, above=beta_slow)
+    check_yarn(factor, original_length, beta_fast, beta_slow)
     original = rotary_frequencies(d, base)
-
-    def pair_with(turns: float) -> float:
-        """Solve ``original_length · base^(−2i/d) / 2π = turns`` for i."""
-        return d * log(original_length / (2 * pi * turns)) / (2 * log(base))
-
-    first = max(floor(pair_with(beta_fast)), 0)
-    # Where every pair makes less than one turn, the ramp ends where it begins: all are slowed down.
-    last = max(min(ceil(pair_with(beta_slow)), d - 1), first)
-    ramp = np.clip((np.arange(d // 2) - first) / max(last - first, 0.001), 0.0, 1.0)
-    return (1 - ramp) * original + ramp * original / factor, 0.1 * log(factor) + 1
+    ramp = _yarn_ramp(d, original_length, base, beta_fast, beta_slow)
+    frequencies = (1 - ramp) * original + ramp * original / factor
+    return frequencies, 0.1 * log(factor) + 1

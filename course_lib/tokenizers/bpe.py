@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Literal, TypeVar, get_args
 
 from course_lib.progress_bar import progress_bar
@@ -101,9 +101,8 @@ def merge_pair(symbols: Sequence[Symbol], pair: Pair[Symbol]) -> tuple[Symbol, .
         raise ValueError(f"pair must be a tuple of two symbols; got {pair!r}")
     kind = type(_symbols("pair", pair)[0])
     if cut and not isinstance(cut[0], kind):
-        raise ValueError(
-            f"pair must hold {type(cut[0]).__name__}, as symbols does; got {kind.__name__}"
-        )
+        wanted, got = type(cut[0]).__name__, kind.__name__
+        raise ValueError(f"pair must hold {wanted}, as symbols does; got {got}")
     return _merge(cut, pair)
 
 
@@ -115,10 +114,10 @@ def train_naive(
     min_count: int = 1,
     progress: bool = False,
 ) -> list[tuple[Any, Any]]:
-    """Learn merges as the definition says: count all pairs, merge the most frequent, repeat.
+    """Learn merges naively: count all pairs, merge the most frequent, repeat.
 
     Each merge reads all the words again, so the time grows with their number times `n_merges`.
-    `train` returns the same list sooner.
+    `train` returns the same list faster.
 
     Parameters
     ----------
@@ -156,23 +155,7 @@ def train_naive(
     """
     cut = _cut_words(words)
     _check_training(n_merges, ties, min_count)
-    merges: list[tuple[Any, Any]] = []
-    with _bar(n_merges, progress) as bar:
-        while len(merges) < n_merges:
-            counts = _count(cut)
-            if not counts:
-                break
-            if ties == "first":  # `max` keeps the first of equals, and counts are in their order
-                pair = max(counts, key=lambda pair: counts[pair])
-            else:
-                pair = max(counts, key=lambda pair: (counts[pair], pair))
-            if counts[pair] < min_count:
-                break
-            cut = [(_merge(symbols, pair), n) for symbols, n in cut]
-            merges.append(pair)
-            if bar is not None:
-                bar.update()
-    return merges
+    return _take(_learn(cut, ties), n_merges, min_count, progress)
 
 
 def train(
@@ -226,23 +209,13 @@ def train(
     """
     cut = _cut_words(words)
     _check_training(n_merges, ties, min_count)
-    corpus = _Corpus(cut)
-    queue = _Queue(corpus, ties)
-    merges: list[tuple[Any, Any]] = []
-    with _bar(n_merges, progress) as bar:
-        while len(merges) < n_merges:
-            pair = queue.pop()
-            if pair is None or corpus.counts[pair] < min_count:
-                break
-            for grown in corpus.merge(pair):
-                queue.push(grown)
-            merges.append(pair)
-            if bar is not None:
-                bar.update()
-    return merges
+    return _take(_learn_fast(cut, ties), n_merges, min_count, progress)
 
 
-def apply_merges(symbols: Sequence[Symbol], merges: Sequence[Pair[Symbol]]) -> tuple[Symbol, ...]:
+def apply_merges(
+    symbols: Sequence[Symbol],
+    merges: Sequence[Pair[Symbol]],
+) -> tuple[Symbol, ...]:
     """Cut a word as the merges say: the one that was learned first comes first.
 
     Of the pairs that stand side by side, the one of the lowest rank is merged wherever it occurs,
@@ -276,12 +249,7 @@ def apply_merges(symbols: Sequence[Symbol], merges: Sequence[Pair[Symbol]]) -> t
     (('b', 'ug', 's'), ('hug', 's'))
     """
     cut = _symbols("symbols", symbols)
-    ranks = _ranks(merges, cut)
-    while True:
-        pairs = [pair for pair in pairwise(cut) if pair in ranks]
-        if not pairs:
-            return cut
-        cut = merge_pair(cut, min(pairs, key=lambda pair: ranks[pair]))
+    return _apply(cut, _ranks(merges, cut))
 
 
 class _Corpus:
@@ -412,8 +380,12 @@ class _Queue:
         return self.reversed[symbol]
 
 
-def _count(words: list[tuple[tuple[Any, ...], int]]) -> dict[tuple[Any, Any], int]:
-    counts: dict[tuple[Any, Any], int] = {}
+# ---- The algorithm itself, on words that are cut and checked; chapter 03 prints these four -------
+
+
+def _count(words: list[tuple[tuple[Any, ...], int]]) -> dict[Any, int]:
+    """Count the pairs of symbols that stand side by side."""
+    counts: dict[Any, int] = {}
     for symbols, n in words:
         for pair in pairwise(symbols):
             counts[pair] = counts.get(pair, 0) + n
@@ -421,6 +393,7 @@ def _count(words: list[tuple[tuple[Any, ...], int]]) -> dict[tuple[Any, Any], in
 
 
 def _merge(symbols: tuple[Any, ...], pair: tuple[Any, Any]) -> tuple[Any, ...]:
+    """Join a pair wherever it stands, from left to right."""
     merged = []
     i = 0
     while i < len(symbols):
@@ -433,9 +406,53 @@ def _merge(symbols: tuple[Any, ...], pair: tuple[Any, Any]) -> tuple[Any, ...]:
     return tuple(merged)
 
 
-def _bar(total: int, shown: bool) -> Any:
-    """Return a progress bar, or None where none is wanted: tqdm isn't needed then."""
-    return progress_bar(total) if shown else nullcontext()
+def _learn(
+    words: list[tuple[tuple[Any, ...], int]], ties: str = "first"
+) -> Iterator[tuple[Any, int]]:
+    """Yield merge after merge, and how often its pair occurred."""
+    while counts := _count(words):
+        pairs = counts if ties == "first" else sorted(counts, reverse=True)
+        pair = max(pairs, key=lambda pair: counts[pair])  # the first of equals
+        yield pair, counts[pair]
+        words = [(_merge(symbols, pair), n) for symbols, n in words]
+
+
+def _apply(symbols: tuple[Any, ...], ranks: dict[Any, int]) -> tuple[Any, ...]:
+    """Merge the pair of the lowest rank, until no pair has one."""
+    while pairs := [pair for pair in pairwise(symbols) if pair in ranks]:
+        symbols = _merge(symbols, min(pairs, key=lambda pair: ranks[pair]))
+    return symbols
+
+
+# ---- What stands around it -----------------------------------------------------------------------
+
+
+def _learn_fast(
+    words: list[tuple[tuple[Any, ...], int]], ties: Ties
+) -> Iterator[tuple[tuple[Any, Any], int]]:
+    """Yield what `_learn` yields."""
+    corpus = _Corpus(words)
+    queue = _Queue(corpus, ties)
+    while (pair := queue.pop()) is not None:
+        yield pair, corpus.counts[pair]
+        for grown in corpus.merge(pair):
+            queue.push(grown)
+
+
+def _take(
+    learned: Iterator[tuple[tuple[Any, Any], int]], n_merges: int, min_count: int, progress: bool
+) -> list[tuple[Any, Any]]:
+    """Return the first merges, up to one that is too rare."""
+    merges: list[tuple[Any, Any]] = []
+    # without a bar tqdm isn't needed
+    with progress_bar(n_merges) if progress else nullcontext() as bar:
+        for pair, count in islice(learned, n_merges):
+            if count < min_count:
+                break
+            merges.append(pair)
+            if bar is not None:
+                bar.update()
+    return merges
 
 
 def _symbols(name: str, word: Any) -> tuple[Any, ...]:

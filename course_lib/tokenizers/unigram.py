@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf, log
 
 from course_lib.validation import (
@@ -280,23 +280,39 @@ def _best_cut(
     text: str, log_probs: Mapping[str, float], longest: int, unknown: float | None
 ) -> tuple[list[str], float]:
     """Do what `viterbi` says, without looking through all pieces first."""
-    best = [0.0] + [-inf] * len(text)  # best[i]: the score of the best way to reach place i
-    came_from = [0] * (len(text) + 1)
+    best, begins = _best_ways(len(text), _pieces_in(text, log_probs, longest, unknown))
+    if best[-1] == -inf:
+        reached = max(i for i, score in enumerate(best) if score > -inf)
+        far = f"they reach place {reached} of {text!r} at most"
+        raise ValueError(f"text must be spelled by the pieces; {far}")
+    pieces: list[str] = []
+    end = len(text)
+    while end > 0:
+        pieces.append(text[begins[end] : end])
+        end = begins[end]
+    return pieces[::-1], best[-1]
+
+
+def _best_ways(
+    n: int,
+    pieces: Iterable[tuple[int, int, float]],  # from i to j, log p
+) -> tuple[list[float], list[int]]:
+    """Return the best score up to each place, and where its last piece begins."""
+    best, begins = [0.0] + [-inf] * n, [0] * (n + 1)
+    for i, j, log_prob in pieces:  # in the order of j
+        if best[i] + log_prob > best[j]:
+            best[j], begins[j] = best[i] + log_prob, i
+    return best, begins
+
+
+def _pieces_in(
+    text: str, log_probs: Mapping[str, float], longest: int, unknown: float | None
+) -> Iterator[tuple[int, int, float]]:
+    """Yield where each piece of a text begins and ends, and its score, in the order of the ends."""
     for end in range(1, len(text) + 1):
         for start in range(max(0, end - longest), end):
             score = log_probs.get(text[start:end])
             if score is None and end - start == 1:
                 score = unknown
-            if score is not None and best[start] + score > best[end]:
-                best[end], came_from[end] = best[start] + score, start
-    if best[-1] == -inf:
-        reached = max(i for i, score in enumerate(best) if score > -inf)
-        raise ValueError(
-            f"text must be spelled by the pieces; they reach place {reached} of {text!r} at most"
-        )
-    pieces: list[str] = []
-    end = len(text)
-    while end > 0:
-        pieces.append(text[came_from[end] : end])
-        end = came_from[end]
-    return pieces[::-1], best[-1]
+            if score is not None:
+                yield start, end, score

@@ -187,6 +187,23 @@ def test_dropout_drops_weights_in_training_alone_and_keeps_their_mean() -> None:
     assert torch.equal(module(x, return_weights=True)[1], weights)
 
 
+def test_dropout_drops_the_weights_that_are_returned_before_it() -> None:
+    torch.manual_seed(0)
+    module = MultiHeadAttention(8, 2, dropout=0.5)
+    x = torch.randn(3, 5, 8)
+    # The first query of the second sequence may look at no key.
+    mask = combine_masks(padding_mask(torch.tensor([5, 4, 5]), 5, side="left"), causal_mask(5))
+    torch.manual_seed(1)
+    output, weights = module(x, mask=mask, return_weights=True)
+    torch.manual_seed(1)
+    dropped = nn.functional.dropout(weights, 0.5)
+    v = torch_half.split_heads(module.w_v(x), 2)
+    assert torch.allclose(output, module.w_o(torch_half.merge_heads(dropped @ v)), atol=1e-6)
+    assert torch.equal(weights, module.eval()(x, mask=mask, return_weights=True)[1])
+    with pytest.raises(ValueError, match=r"^mask must be .* broadcasts to \(3, 2, 5, 5\)"):
+        module.train()(x, mask=torch.zeros(5, 5))
+
+
 def test_any_number_of_leading_axes_will_do() -> None:
     module = MultiHeadAttention(6, 2)
     x = torch.randn(2, 3, 4, 6)

@@ -38,18 +38,6 @@ PLOTS: dict[str, Callable[[], Plot]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLOTS)
-def test_no_word_is_cut_off_or_on_another_or_too_small_on_a_phone(name: str) -> None:
-    assert drawn.faults(PLOTS[name]()) == []
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_a_plot_is_the_same_each_time(name: str) -> None:
-    one, two = PLOTS[name](), PLOTS[name]()
-    assert one.alt == two.alt
-    assert one.png() == two.png()
-
-
 def test_the_heat_map_says_the_weights_of_the_worked_example() -> None:
     texts = [t for t, _, _ in drawn.words(PLOTS["weights_heatmap"]().figure)]
     numbers = [t for t in texts if re.fullmatch(r"0\.\d{3}", t)]

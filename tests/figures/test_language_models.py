@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from course_lib.figures import Plot
 from course_lib.figures import language_models as figures
-from tests.figures import drawn
 
 SENTENCE = ["I", "saw", "a", "cat", "on", "a", "mat", "<eos>"]
 STEPS = [0.5, 1.0, 0.75, 0.375, 0.2, 0.75, 0.375, 1.0]
@@ -70,18 +69,6 @@ PLOTS: dict[str, Callable[[], Plot]] = {
     ),
     "temperatures, one": lambda: figures.temperatures(WORDS[:2], {1.0: np.array([1.0, 0.0])}),
 }
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_no_word_is_cut_off_or_on_another_or_too_small_on_a_phone(name: str) -> None:
-    assert drawn.faults(PLOTS[name]()) == []
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_a_plot_is_the_same_each_time(name: str) -> None:
-    one, two = PLOTS[name](), PLOTS[name]()
-    assert one.alt == two.alt
-    assert one.png() == two.png()
 
 
 def bars(figure: Figure, panel: int = 0) -> list[float]:

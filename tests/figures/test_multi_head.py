@@ -177,16 +177,31 @@ def test_lines_are_as_wide_as_weights_and_what_is_said_is_where_most_goes() -> N
 
 def test_no_word_of_the_plot_is_cut_off_or_on_another_and_it_says_every_range() -> None:
     heads, shares = [1, 2, 4, 8, 16, 32], np.linspace(0.4, 1.0, 18).reshape(6, 3)
-    plot = accuracy_by_heads(heads, shares, [0.8, 0.81, 0.82], 32, (500, 2500))
+    more = {1: [0.8, 0.81, 0.82], 32: [0.9, 0.95, 0.92]}
+    plot = accuracy_by_heads(heads, shares, more, 32, (500, 2500))
     assert drawn.faults(plot) == []
+    first, second = plot.alt.split("After 500 steps, ")[1].split("After 2500 steps, ")
     for h, row in zip(heads, shares, strict=True):
-        assert f"{h} head{'s' * (h > 1)}: {row.min():.2f} to {row.max():.2f}." in plot.alt
-    assert "2500 steps in place of 500: 0.80 to 0.82." in plot.alt
-    assert plot.png() == accuracy_by_heads(heads, shares, [0.8, 0.81, 0.82], 32, (500, 2500)).png()
+        assert f"{h} head{'s' * (h > 1)}: {row.min():.2f} to {row.max():.2f}" in first
+    assert second == "1 head: 0.80 to 0.82; 32 heads: 0.90 to 0.95."
+    assert plot.png() == accuracy_by_heads(heads, shares, more, 32, (500, 2500)).png()
+
+
+def test_equal_seeds_stand_side_by_side_around_their_number_of_heads() -> None:
+    plot = accuracy_by_heads([1, 2], np.ones((2, 3)), {2: [1, 1, 1]}, 8, (1, 2))
+    axes = plot.figure.axes[0]
+    dots, triangles = (line.get_xdata() for line in axes.lines[:2])
+    assert len(np.unique(dots)) == 6
+    np.testing.assert_allclose(np.exp(np.log(dots).reshape(2, 3).mean(axis=1)), [1, 2])
+    np.testing.assert_allclose(triangles, dots[3:])
 
 
 def test_a_figure_of_what_does_not_fit_says_what_is_wrong() -> None:
     good = np.eye(2)[None]
+
+    def by_heads(accuracy: list, patient: dict) -> None:
+        accuracy_by_heads([1, 2], accuracy, patient, 8, (1, 2))
+
     for call, said in (
         (lambda: split_and_glue(5, 2, 2), "n must be from 2 to 4"),
         (lambda: split_and_glue(3, 6, 2), "n must be from 2 to 4"),
@@ -201,12 +216,15 @@ def test_a_figure_of_what_does_not_fit_says_what_is_wrong() -> None:
         (lambda: head_lines(["a", "b"], good[0]), "weights must have the shape"),
         (lambda: head_lines(["a", "b"], 2 * good), "weights must be rows of weights"),
         (lambda: head_lines(["a", "b"], good, shown=1), "shown must be below 1"),
-        (lambda: accuracy_by_heads([1], [[0.5]], [0.5], 8, (1, 2)), "accuracy must have a row"),
+        (lambda: by_heads([[0.5]], {1: [0.5]}), "accuracy must have a row"),
+        (lambda: by_heads([[2], [1]], {1: [0.5]}), "accuracy must be shares"),
+        (lambda: by_heads([[1], [1]], {1: [-1.0]}), "patient must be shares"),
+        (lambda: by_heads([[1], [1]], {1: [0.5, 0.6]}), r"patient must have 1 shares for some of"),
         (
-            lambda: accuracy_by_heads([1, 2], [[2], [1]], [0.5], 8, (1, 2)),
-            "accuracy must be shares",
+            lambda: by_heads([[1], [1]], {4: [0.5]}),
+            r"patient must have 1 shares for some of \[1, 2",
         ),
-        (lambda: accuracy_by_heads([1, 2], [[1], [1]], [-1.0], 8, (1, 2)), "patient must be"),
+        (lambda: by_heads([[1], [1]], {}), "patient must have 1 shares"),
     ):
         with pytest.raises(ValueError, match=f"^{said}"):
             call()

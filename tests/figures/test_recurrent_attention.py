@@ -87,18 +87,6 @@ def texts(svg: Svg) -> list[tuple[str, float, float, float, str]]:
     ]
 
 
-@pytest.mark.parametrize("name", PLOTS)
-def test_no_word_is_cut_off_or_on_another_or_too_small_on_a_phone(name: str) -> None:
-    assert drawn.faults(PLOTS[name]()) == []
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_a_plot_is_the_same_each_time(name: str) -> None:
-    one, two = PLOTS[name](), PLOTS[name]()
-    assert one.alt == two.alt
-    assert one.png() == two.png()
-
-
 @pytest.mark.parametrize("name", SVGS)
 def test_a_drawing_fits_a_phone_and_no_words_meet(name: str) -> None:
     svg = SVGS[name]()

@@ -12,7 +12,6 @@ from course_lib import accounting
 from course_lib.figures import Plot, Svg
 from course_lib.figures import why_transformers as figures
 from course_lib.reference.attention_scores import plain_self_attention
-from tests.figures import drawn
 
 SVG = "{http://www.w3.org/2000/svg}"
 TOKENS = ["the", "cat", "that", "ate", "five", "fish", "was", "hungry"]
@@ -66,18 +65,6 @@ def parse(figure: Svg) -> ElementTree.Element:
 
 def texts(root: ElementTree.Element) -> list[str]:
     return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_no_word_is_cut_off_or_on_another_or_too_small_on_a_phone(name: str) -> None:
-    assert drawn.faults(PLOTS[name]()) == []
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_a_plot_is_the_same_each_time(name: str) -> None:
-    one, two = PLOTS[name](), PLOTS[name]()
-    assert one.alt == two.alt
-    assert one.png() == two.png()
 
 
 @pytest.mark.parametrize("name", DRAWINGS)

@@ -31,7 +31,10 @@ BROKEN = {
 
 
 def outcome(function: Callable[..., Any], case: Case, seed: int) -> Any:
-    """What a function does with a case: its arrays and whether it changed its arguments."""
+    """What a function does with a case: its parts and whether it changed its arguments.
+
+    Parts made of numbers are arrays; text, lists of pieces, dictionaries stay what they are.
+    """
     given = case.build(seed)
     args = copy.deepcopy(given)
     with np.errstate(all="ignore"):
@@ -39,12 +42,31 @@ def outcome(function: Callable[..., Any], case: Case, seed: int) -> Any:
             result = function(**args)
         except Exception as error:
             return type(error).__name__
+    if isinstance(result, tuple) and all(isinstance(x, (str, bytes)) for x in result):
+        result = list(result)  # one result: symbols
     parts = result if isinstance(result, tuple) else (result,)
-    touched = any(
-        isinstance(x, np.ndarray) and not np.array_equal(x, args[name], equal_nan=True)
-        for name, x in given.items()
-    )
-    return [np.asarray(part) for part in parts], touched
+    touched = not all(as_it_was(args[name], x) for name, x in given.items())
+    return [np.asarray(part) if made_of_numbers(part) else part for part in parts], touched
+
+
+def as_it_was(x: Any, before: Any) -> bool:
+    """Whether an argument, or what it holds, is still what it was."""
+    if isinstance(before, np.ndarray):
+        return np.array_equal(x, before, equal_nan=True)
+    if isinstance(before, (list, tuple)):
+        return len(x) == len(before) and all(map(as_it_was, x, before))
+    if isinstance(before, dict):
+        return list(x) == list(before) and all(as_it_was(x[k], before[k]) for k in before)
+    if callable(before):  # a function is its own copy; of other objects, what they keep counts
+        return as_it_was(getattr(x, "__dict__", {}), getattr(before, "__dict__", {}))
+    return bool(x == before)
+
+
+def made_of_numbers(part: Any) -> bool:
+    """Whether a part of a result is an array, or could be one."""
+    if isinstance(part, (list, tuple)):
+        return all(made_of_numbers(x) for x in part)
+    return not isinstance(part, (str, bytes, dict, set)) and part is not None
 
 
 def equal(a: Any, b: Any, rtol: float) -> bool:
@@ -53,11 +75,14 @@ def equal(a: Any, b: Any, rtol: float) -> bool:
     return (
         a[1] == b[1]
         and len(a[0]) == len(b[0])
-        and all(
-            x.shape == y.shape and np.allclose(x, y, rtol=rtol, atol=1e-9, equal_nan=True)
-            for x, y in zip(a[0], b[0], strict=True)
-        )
+        and all(alike(x, y, rtol) for x, y in zip(a[0], b[0], strict=True))
     )
+
+
+def alike(x: Any, y: Any, rtol: float) -> bool:
+    if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
+        return type(x) is type(y) and bool(x == y)
+    return x.shape == y.shape and np.allclose(x, y, rtol=rtol, atol=1e-9, equal_nan=True)
 
 
 def manuscript(chapter: str) -> str:

@@ -73,6 +73,10 @@ TURNED_DOWN: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         lambda x, y: right(x, y)[None],
         "has the shape (1, 2, 3); expected (2, 3). There is an axis of length 1 too many.",
     ),
+    "axes of length 1 elsewhere": (
+        lambda x, y: np.ones((2, 1, 3)),
+        "has the shape (2, 1, 3); expected (2, 3). There is an axis of length 1 too many.",
+    ),
     "a shape that broadcasts": (
         lambda x, y: right(x, y)[:, :1],
         "has the shape (2, 1); expected (2, 3). (2, 1) would broadcast to (2, 3)",
@@ -311,7 +315,7 @@ def test_whole_numbers_bools_and_text_are_compared_for_what_they_are(toy: Toy) -
         (lambda x: x + 1, lambda x: (x + 1) * 1.0, "has dtype float64; expected whole numbers"),
         (lambda x: x > 2, lambda x: (x > 2) * 1, "has dtype int64; expected True and False"),
         (lambda x: "ab", lambda x: "ba", "yours 'ba' right 'ab'"),
-        (lambda x: {"a": 1}, lambda x: {"a": 2}, "yours {'a': 2} right {'a': 1}"),
+        (lambda x: {"a": 1}, lambda x: {"a": 2}, "result['a'] yours 2 right 1"),
         (lambda x: "ab", lambda x: AlwaysEqual(), "returns an `AlwaysEqual` object."),
         (lambda x: [1, "a"], lambda x: [1, AlwaysEqual()], "returns an `AlwaysEqual` object."),
         (lambda x: 1, lambda x: True, "has dtype bool"),

@@ -222,3 +222,23 @@ def test_no_relation_is_claimed_that_any_two_numbers_have() -> None:
 
 def test_a_factor_of_zero_is_no_factor() -> None:
     assert "times" not in seen(lambda x: 0 * x)
+
+
+def test_no_factor_of_what_is_zero_but_for_rounding() -> None:
+    def rounding(x: Any) -> Any:
+        return 1e-17 * np.array([1.0, -2.0, 3.0, 1.0])
+
+    assert seen(lambda x: 1e-3 * np.array([1.0, -2.0, 3.0, 1.0]), reference=rounding) == ""
+
+
+def test_an_axis_in_another_place_is_not_called_missing() -> None:
+    exercise = Exercise(
+        id="94.heads",
+        function="heads",
+        reference=lambda x: x[None],
+        cases=[Case(name="one", inputs={"x": ROWS})],
+    )
+    (result,) = evaluate(exercise, lambda x: x[:, None], prepare(exercise), "numpy")
+    assert result.problem is not None
+    assert "of length 1 too" not in result.problem.sentence
+    assert "their arrangement isn't" in result.problem.sentence

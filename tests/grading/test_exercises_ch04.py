@@ -110,6 +110,69 @@ def test_without_a_repeated_token_assigning_looks_right() -> None:
     assert survives == [True, True, False, False, False]
 
 
+def said(exercise: Exercise, function) -> str:  # type: ignore[no-untyped-def]
+    report = check(exercise.id, function)
+    assert not report.passed
+    return " ".join(str(report).split())
+
+
+def test_a_loop_that_takes_the_width_from_axis_1_isnt_called_one_hot() -> None:
+    def embedding_gradient(ids, d_output, n_rows):  # type: ignore[no-untyped-def]
+        d_table = np.zeros((n_rows, d_output.shape[1]))
+        for i, g in zip(ids, d_output, strict=True):
+            d_table[i] += g * np.sqrt(d_output.shape[1])
+        return d_table
+
+    feedback = said(GRADIENT, embedding_gradient)
+    assert "`shape[1]` is the length then" in feedback
+    assert "one-hot" not in feedback
+
+
+def test_the_width_itself_isnt_taken_for_the_root_of_the_rows() -> None:
+    def embedding_gradient(ids, d_output, n_rows):  # type: ignore[no-untyped-def]
+        d_table = np.zeros((n_rows, d_output.shape[-1]))
+        np.add.at(d_table, ids, d_output.shape[-1] * d_output)
+        return d_table
+
+    assert "multiplied by the width itself" in said(GRADIENT, embedding_gradient)
+
+
+def test_tensors_of_another_dtype_are_spoken_of() -> None:
+    def embedding_gradient(ids, d_output, n_rows):  # type: ignore[no-untyped-def]
+        d = d_output.shape[-1]
+        d_table = torch.zeros(n_rows, d)
+        return d_table.index_add(0, ids.reshape(-1), d**0.5 * d_output.reshape(-1, d))
+
+    assert "your tensors are float64" in said(GRADIENT, embedding_gradient)
+
+
+def test_a_table_that_is_put_back_has_only_this_fault() -> None:
+    def encode(ids, table, start=0):  # type: ignore[no-untyped-def]
+        n, d = ids.shape[-1], table.shape[-1]
+        places = start + np.arange(n)
+        angles = places[:, None] / 10000 ** (np.arange(d) // 2 * 2 / d)
+        waves = np.where(np.arange(d) % 2 == 0, np.sin(angles), np.cos(angles))
+        table *= np.sqrt(d)
+        vectors = table[ids] + waves
+        table /= np.sqrt(d)
+        return vectors
+
+    feedback = said(STREAM, encode)
+    assert "you divide the caller's table by √d again" in feedback
+    assert "every piece begins at position 0" not in feedback
+
+
+def test_angles_in_float32_are_good_enough() -> None:
+    def sinusoidal_positions(n, d, base=10000.0):  # type: ignore[no-untyped-def]
+        speeds = np.float32(base) ** (-np.arange(0, d, 2, dtype=np.float32) / np.float32(d))
+        angles = np.arange(n, dtype=np.float32)[:, None] * speeds
+        waves = np.zeros((n, d))
+        waves[:, 0::2], waves[:, 1::2] = np.sin(angles), np.cos(angles)
+        return waves
+
+    assert check(WAVES.id, sinusoidal_positions).passed
+
+
 def test_width_2_hides_every_wrong_exponent_and_width_8_none() -> None:
     at_2, at_8 = (next(c for c in WAVES.cases if f"width {d}" in c.name) for d in (2, 8))
     for name in ("exponent i/d", "exponent 4i/d", "sines, then cosines"):

@@ -186,6 +186,32 @@ def test_the_end_of_a_text_has_never_heard_of_its_beginning() -> None:
         assert not np.allclose(before[2], after[2])
 
 
+def test_a_finite_number_hides_no_padding_if_real_scores_are_lower_still() -> None:
+    last = [case.name for case in CROSS.cases][-1]
+    assert hidden(CROSS, named(CROSS, "a number for −∞")) == [c.name for c in CROSS.cases[:-1]]
+    x_q, x_kv, lengths, *_ = CROSS.cases[-1].build().values()
+    n = int(lengths[0])
+    assert (x_q[0] @ x_kv[0, :n].T / 2 < -1e4).all() and (x_q[0] @ x_kv[0, n:].T > 1e9).all(), last
+
+
+@pytest.mark.parametrize(
+    ("name", "silent"),
+    [
+        ("a mask of two axes", "3 pairs, sources of 4, 1 and 5 tokens"),
+        ("a mask of three axes", "3 pairs, 3 heads, 6 queries"),
+    ],
+)
+def test_a_mask_with_an_axis_missing_is_wrong_without_an_error_somewhere(
+    name: str, silent: str
+) -> None:
+    case = next(c for c in CROSS.cases if c.name == silent)
+    found = outcome(named(CROSS, name), case, OPEN_SEED)
+    assert not isinstance(found, str)  # no error
+    assert not equal(found, outcome(CROSS.reference, case, OPEN_SEED), 1e-9)
+    missing = "meet queries" if name == "a mask of two axes" else "meet heads"
+    assert missing in " ".join(str(check(CROSS.id, named(CROSS, name))).split())
+
+
 # -- the text --------------------------------------------------------------------------------------
 
 

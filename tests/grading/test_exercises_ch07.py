@@ -115,7 +115,7 @@ def test_gradients_of_the_cases_are_those_of_finite_differences() -> None:
 
 def test_the_report_names_the_sublayers_and_the_function() -> None:
     text = words(check(STACK.id, lambda x, *rest: x * 0.0))
-    assert "sublayers = [zeros]" in text
+    assert "sublayers = [each token's numbers in reverse, plus 1]" in text
     text = words(check(LEAK.id, lambda function, x, other: np.ones(len(x))))
     assert "function = layer norm of each token" in text
     assert " at 0x" not in text
@@ -129,6 +129,37 @@ def annotated(x, gamma, beta, eps=1e-5):  # type: ignore[no-untyped-def]
 def test_torchs_std_is_recognised() -> None:
     text = words(check(LAYER.id, annotated, backend="torch"))
     assert "divides by d − 1, as `torch.std` does" in text
+
+
+def by_differences(x, gamma, d_output, eps=1e-5):  # type: ignore[no-untyped-def]
+    """Gradients from small steps: right to nine digits or so, and never exactly 0."""
+
+    def loss(*inputs):  # type: ignore[no-untyped-def]
+        x, gamma, beta = inputs
+        centred = x - x.mean(-1, keepdims=True)
+        root = np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
+        return ((gamma * centred / root + beta) * d_output).sum()
+
+    inputs = [x, gamma, np.zeros_like(gamma)]
+    gradients = [np.zeros_like(a) for a in inputs]
+    for part, gradient in enumerate(gradients):
+        for place in np.ndindex(gradient.shape):
+            up, down = ([a.copy() for a in inputs] for _ in range(2))
+            up[part][place] += 1e-5
+            down[part][place] -= 1e-5
+            gradient[place] = (loss(*up) - loss(*down)) / 2e-5
+    return tuple(gradients)
+
+
+def test_gradients_from_small_steps_are_near_enough() -> None:
+    assert check(BACKWARD.id, by_differences).passed
+
+
+def test_an_epsilon_outside_the_root_costs_no_more_than_the_cases_where_it_shows() -> None:
+    for exercise in (LAYER, RMS):
+        (mistake,) = [m for m in exercise.misconceptions if m.name == "ε outside the root"]
+        report = check(exercise.id, mistake.wrong)
+        assert exercise.points / 2 < report.points < exercise.points
 
 
 @pytest.mark.parametrize(

@@ -147,16 +147,22 @@ def test_no_output_pulls_scripts_or_holds_an_address(path: Path) -> None:
 
 
 def test_the_setup_cell_is_the_first_code_cell_and_the_same_in_all_notebooks() -> None:
+    """But for the packages that a chapter's front matter asks for."""
     setups = {path: code_cells(path)[0] for path in NOTEBOOKS}
-    sources = {cell.source for cell in setups.values()}
-    assert len(sources) == 1
-    (source,) = sources
-    assert "course_lib" in source
-    assert "COURSE_LIB_REQUIREMENT" in source
+    sources: dict[str, set[str]] = {}
     for path, cell in setups.items():
         assert cell.metadata["course"]["injected"] == "setup", relative(path)
         assert cell.outputs == [], relative(path)
-        assert sum(c.source == source for c in code_cells(path)) == 1, relative(path)
+        assert sum(c.source == cell.source for c in code_cells(path)) == 1, relative(path)
+        needs = cell.metadata["course"].get("needs", {})
+        sources.setdefault(str(sorted(needs.items())), set()).add(cell.source)
+        for module, package in needs.items():
+            assert f'find_spec("{module}")' in cell.source
+            assert f'wanted.append("{package}")' in cell.source
+    assert {len(same) for same in sources.values()} == {1}
+    (usual,) = sources["[]"]
+    assert "course_lib" in usual
+    assert "COURSE_LIB_REQUIREMENT" in usual
 
 
 def test_few_outputs_are_left_uncompared_and_those_cells_assert() -> None:

@@ -140,3 +140,28 @@ def test_what_is_no_text_is_named() -> None:
         loss_by_position(model, ids(9), 9)
     with pytest.raises(ValueError, match="length must be a whole number of at least 1; got 0"):
         loss_by_position(model, ids(9), 0)
+
+
+@all_kinds
+def test_a_window_hides_what_lies_farther_back_and_nothing_else(positions: str) -> None:
+    model, text = build(positions, n_layers=1), ids(2, 9)
+    changed = text.clone()
+    changed[:, :3] = (changed[:, :3] + 1) % 11
+    before, after = (model(x, window=4) for x in (text, changed))
+    assert torch.equal(before[:, 6:], after[:, 6:])
+    assert not torch.allclose(before[:, 5], after[:, 5])
+    assert torch.equal(model(text, window=9), model(text))
+    assert not torch.allclose(model(text, window=8), model(text))
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_what_looks_as_far_as_a_window_can_tell_no_more_than_from_that_window(
+    positions: str,
+) -> None:
+    model, text = build(positions, n_layers=1), ids(2, 9)
+    assert torch.allclose(model(text, window=4)[:, -1], model(text[:, -4:])[:, -1])
+
+
+def test_a_window_of_no_token_is_refused() -> None:
+    with pytest.raises(ValueError, match="window"):
+        build("rotary")(ids(1, 4), window=0)

@@ -181,6 +181,14 @@ def test_half_precision_equals_single_precision_rounded_once() -> None:
         assert (a == b.astype(np.float16)).all()
 
 
+def test_a_bias_of_the_keys_shifts_all_scores_of_a_query_alike_and_changes_nothing() -> None:
+    x, w = RNG.standard_normal((2, 5, 4)), weights_of_a_layer(4)
+    plain = multi_head_attention(x, x, n_heads=2, **w)
+    shifted = multi_head_attention(x, x, n_heads=2, b_k=10 * RNG.standard_normal(4), **w)
+    for a, b in zip(plain, shifted, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
 def test_inputs_are_left_as_they_were() -> None:
     x, w = RNG.standard_normal((2, 5, 4)), weights_of_a_layer(4)
     before = [a.copy() for a in (x, *w.values())]

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -14,7 +16,7 @@ from urllib.parse import urlsplit
 
 from axe_playwright_python.base import AXE_SCRIPT
 from bs4 import BeautifulSoup
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -63,6 +65,53 @@ AXE = """async () => {
     why: n.failureSummary,
   })));
 }"""
+
+
+# A figure alone on a page, on the grounds of light and dark pages.
+FIGURES_PAGE = (
+    '<!doctype html><html lang="en"><head><title>Figures</title></head>'
+    "<body style='margin:8px'><main><h1>Figures</h1>{}</main></body></html>"
+)
+GROUNDS = ("#222 on #fff", "#ddd on #121212")
+
+
+def show(page: Page, *figures: Any) -> None:
+    """Put figures, whatever has a ``_repr_html_``, on a page, one below the other."""
+    page.set_content(FIGURES_PAGE.format("".join(figure._repr_html_() for figure in figures)))
+
+
+@contextmanager
+def on_a_phone(browser: Browser, *figures: Any) -> Iterator[Page]:
+    """Open figures on a phone without a network; nothing may be said on the console meanwhile."""
+    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
+    context.set_offline(True)
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("console", lambda message: faults.append(message.text))
+    show(opened, *figures)
+    yield opened
+    assert faults == []
+    context.close()
+
+
+@contextmanager
+def without_scripts(browser: Browser, *figures: Any) -> Iterator[Page]:
+    """Open figures where no script runs."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    show(page, *figures)
+    yield page
+    context.close()
+
+
+def axe_faults(page: Page, ground: str) -> list[dict[str, Any]]:
+    """Return what axe finds on a page of figures, in the colours of one of `GROUNDS`."""
+    ink, paper = ground.split(" on ")
+    page.evaluate(f"document.body.style.cssText = 'color:{ink};background:{paper}'")
+    page.evaluate(AXE_SCRIPT)
+    found: list[dict[str, Any]] = page.evaluate(AXE)
+    return found
 
 
 def copy_of_the_tree(target: Path) -> Path:

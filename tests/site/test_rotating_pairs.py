@@ -11,31 +11,19 @@ from playwright.sync_api import Browser, Page
 
 from course_lib.figures.rotary import rotating_pairs
 from course_lib.reference.rotary import rotary_frequencies, rotate_interleaved
-from tests.site.harness import AXE, AXE_SCRIPT
+from tests.site.harness import GROUNDS, axe_faults, on_a_phone, without_scripts
 
 QUERY, KEY = np.random.default_rng(4).standard_normal((2, 8))
 THETA = rotary_frequencies(8)
 FIGURE = rotating_pairs(QUERY, KEY, THETA, m=1, n=3)
-PAGE = (
-    '<!doctype html><html lang="en"><head><title>Figures</title></head>'
-    "<body style='margin:8px'><main><h1>Figures</h1>{}</main></body></html>"
-)
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """Return a phone with the figure, and another of one pair, and no network."""
-    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
-    context.set_offline(True)
     other = rotating_pairs([1.0, 0.0], [1.0, 0.0], [np.pi / 6], m=5, n=7)
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda message: faults.append(message.text))
-    opened.set_content(PAGE.format(FIGURE._repr_html_() + other._repr_html_()))
-    yield opened
-    assert faults == []
-    context.close()
+    with on_a_phone(browser, FIGURE, other) as opened:
+        yield opened
 
 
 def move(page: Page, m: int, n: int) -> None:
@@ -107,20 +95,14 @@ def test_fingers_have_room_and_nothing_sticks_out(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-@pytest.mark.parametrize("colours", ["#222 on #fff", "#ddd on #121212"])
-def test_axe_finds_no_fault(page: Page, colours: str) -> None:
-    ink, ground = colours.split(" on ")
-    page.evaluate(f"document.body.style.cssText = 'color:{ink};background:{ground}'")
-    page.evaluate(AXE_SCRIPT)
-    assert page.evaluate(AXE) == []
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_axe_finds_no_fault(page: Page, ground: str) -> None:
+    assert axe_faults(page, ground) == []
 
 
 def test_without_scripts_there_is_a_still_picture_and_no_dead_slider(browser: Browser) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.set_content(PAGE.format(FIGURE._repr_html_()))
-    assert not page.locator("input").first.is_visible()
-    shown = number(page.locator("[data-score]").first.text_content() or "")
-    assert shown == pytest.approx((at(QUERY, 1) * at(KEY, 3)).sum(), abs=0.0051)
-    assert page.locator("p").inner_text() == FIGURE.caption
-    context.close()
+    with without_scripts(browser, FIGURE) as page:
+        assert not page.locator("input").first.is_visible()
+        shown = number(page.locator("[data-score]").first.text_content() or "")
+        assert shown == pytest.approx((at(QUERY, 1) * at(KEY, 3)).sum(), abs=0.0051)
+        assert page.locator("p").inner_text() == FIGURE.caption

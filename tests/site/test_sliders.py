@@ -10,13 +10,9 @@ from playwright.sync_api import Browser, Page
 
 from course_lib.figures.embeddings_and_positions import clock_hands
 from course_lib.figures.style import Sliders
-from tests.site.harness import AXE, AXE_SCRIPT
+from tests.site.harness import GROUNDS, axe_faults, on_a_phone, without_scripts
 
 FIGURE = clock_hands(position=5, shift=3)
-PAGE = (
-    '<!doctype html><html lang="en"><head><title>Figures</title></head>'
-    "<body style='margin:8px'><main><h1>Figures</h1>{}</main></body></html>"
-)
 STATE = """root => ({
   hands: [...root.querySelectorAll("[data-hand]")].map(h => h.getAttribute("transform")),
   numbers: [...root.querySelectorAll("[data-sin],[data-cos]")].map(t => t.textContent),
@@ -28,17 +24,9 @@ STATE = """root => ({
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """Return a phone with two such figures on one page, and no network."""
-    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
-    context.set_offline(True)
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda message: faults.append(message.text))
     other = clock_hands(position=2, shift=1, d=4, base=100.0)
-    opened.set_content(PAGE.format(FIGURE._repr_html_() + other._repr_html_()))
-    yield opened
-    assert faults == []
-    context.close()
+    with on_a_phone(browser, FIGURE, other) as opened:
+        yield opened
 
 
 def state(page: Page, which: int = 0) -> dict:
@@ -106,20 +94,14 @@ def test_fingers_have_room_and_nothing_sticks_out(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-@pytest.mark.parametrize("colours", ["#222 on #fff", "#ddd on #121212"])
-def test_axe_finds_no_fault(page: Page, colours: str) -> None:
-    ink, ground = colours.split(" on ")
-    page.evaluate(f"document.body.style.cssText = 'color:{ink};background:{ground}'")
-    page.evaluate(AXE_SCRIPT)
-    assert page.evaluate(AXE) == []
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_axe_finds_no_fault(page: Page, ground: str) -> None:
+    assert axe_faults(page, ground) == []
 
 
 def test_without_scripts_there_is_a_still_picture_and_no_dead_slider(browser: Browser) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.set_content(PAGE.format(FIGURE._repr_html_()))
-    assert page.get_by_role("slider").count() == 0
-    hands = [h.get_attribute("transform") for h in page.locator("[data-hand]").all()]
-    assert hands == drawn(FIGURE)["hands"]
-    assert page.locator("p").inner_text() == FIGURE.caption
-    context.close()
+    with without_scripts(browser, FIGURE) as page:
+        assert page.get_by_role("slider").count() == 0
+        hands = [h.get_attribute("transform") for h in page.locator("[data-hand]").all()]
+        assert hands == drawn(FIGURE)["hands"]
+        assert page.locator("p").inner_text() == FIGURE.caption

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from course_lib.figures.style import StepThrough
 from course_lib.figures.why_transformers import self_attention_steps
 from course_lib.reference.attention_scores import plain_self_attention
-from tests.site.harness import AXE, AXE_SCRIPT
+from tests.site.harness import GROUNDS, axe_faults, on_a_phone, without_scripts
 
 TOKENS = ["the", "cat", "was", "hungry"]
 WEIGHTS = plain_self_attention(np.random.default_rng(3).standard_normal((4, 3)))[1]
@@ -19,10 +19,6 @@ FIGURE = self_attention_steps(TOKENS, WEIGHTS, shown=2)
 SHOWN = """root => [...root.querySelectorAll("svg [data-step]")]
   .filter(g => g.getClientRects().length && getComputedStyle(g).display !== "none")
   .map(g => [Number(g.dataset.step), [...g.querySelectorAll("text")].map(t => t.textContent)])"""
-PAGE = (
-    '<!doctype html><html lang="en"><head><title>Figures</title></head>'
-    "<body style='margin:8px'><main><h1>Figures</h1>{}</main></body></html>"
-)
 
 
 def numbers(row: int) -> list[str]:
@@ -33,17 +29,9 @@ def numbers(row: int) -> list[str]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """Return a phone with two such figures on one page, and no network."""
-    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
-    context.set_offline(True)
     other = self_attention_steps(["a", "b"], np.eye(2))
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda message: faults.append(message.text))
-    opened.set_content(PAGE.format(FIGURE._repr_html_() + other._repr_html_()))
-    yield opened
-    assert faults == []
-    context.close()
+    with on_a_phone(browser, FIGURE, other) as opened:
+        yield opened
 
 
 def state(page: Page, which: int = 0) -> tuple[int, list[str], str, list[str]]:
@@ -95,21 +83,15 @@ def test_fingers_have_room_and_nothing_sticks_out(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-@pytest.mark.parametrize("colours", ["#222 on #fff", "#ddd on #121212"])
-def test_axe_finds_no_fault(page: Page, colours: str) -> None:
-    ink, ground = colours.split(" on ")
-    page.evaluate(f"document.body.style.cssText = 'color:{ink};background:{ground}'")
-    page.evaluate(AXE_SCRIPT)
-    assert page.evaluate(AXE) == []
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_axe_finds_no_fault(page: Page, ground: str) -> None:
+    assert axe_faults(page, ground) == []
 
 
 def test_without_scripts_there_is_a_still_picture_and_no_dead_button(browser: Browser) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.set_content(PAGE.format(FIGURE._repr_html_()))
-    assert page.get_by_role("button").count() == 0
-    visible = [g.get_attribute("data-step") for g in page.locator("svg [data-step]").all()
-               if "display:none" not in (g.get_attribute("style") or "")]  # fmt: skip
-    assert visible == ["2"]
-    assert page.locator("p").inner_text() == FIGURE.captions[2]
-    context.close()
+    with without_scripts(browser, FIGURE) as page:
+        assert page.get_by_role("button").count() == 0
+        visible = [g.get_attribute("data-step") for g in page.locator("svg [data-step]").all()
+                   if "display:none" not in (g.get_attribute("style") or "")]  # fmt: skip
+        assert visible == ["2"]
+        assert page.locator("p").inner_text() == FIGURE.captions[2]

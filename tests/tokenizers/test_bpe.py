@@ -328,6 +328,10 @@ def test_the_lowest_rank_goes_first_and_not_the_leftmost_pair() -> None:
     assert apply_merges("abc", [("a", "b"), ("b", "c")]) == ("ab", "c")
 
 
+def test_of_a_pair_that_is_in_the_list_twice_the_first_place_counts() -> None:
+    assert apply_merges("abc", [("a", "b"), ("b", "c"), ("a", "b")]) == ("ab", "c")
+
+
 def test_a_pair_is_merged_wherever_it_occurs_before_a_later_one() -> None:
     assert apply_merges("aaab", [("a", "a"), ("a", "b"), ("aa", "ab")]) == ("aaab",)
     assert apply_merges("aaaab", [("a", "a"), ("a", "b"), ("aa", "aa")]) == ("aaaa", "b")

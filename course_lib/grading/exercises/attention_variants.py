@@ -136,8 +136,7 @@ def by_loops(a: Any, b: Any, w_q: Any, w_k: Any, w_v: Any, w_o: Any, h: int, mas
     for i in range(h):
         own = slice(i * width, (i + 1) * width)
         scores = (a @ w_q[:, own]) @ (b @ w_k[:, own]).swapaxes(-2, -1) / width**0.5
-        e = np.exp(scores) * allowed[..., i, :, :]
-        weights[..., i, :, :] = e / np.maximum(e.sum(axis=-1, keepdims=True), 1e-300)
+        weights[..., i, :, :] = softmax(np.where(allowed[..., i, :, :], scores, -np.inf))
         output += weights[..., i, :, :] @ (b @ w_v[:, own]) @ w_o[own]
     return output, weights
 

@@ -34,6 +34,36 @@ __all__ = [
 ]
 
 
+def _raising(error: type[Exception]) -> Callable[..., Any]:
+    """Return what an answer does that stops with an error on every case."""
+
+    def stops(*given: Any, **named: Any) -> Any:
+        raise error
+
+    return stops
+
+
+def _without_batch(
+    right: Callable[..., Any], axes: int, error: type[Exception] = ValueError
+) -> Callable[..., Any]:
+    """Return what an answer does that is right until its first argument has more axes."""
+
+    def stops(*given: Any, **named: Any) -> Any:
+        if next(iter((*given, *named.values()))).ndim > axes:
+            raise error
+        return right(*given, **named)
+
+    return stops
+
+
+_IN_TORCH = (
+    "What PyTorch says stands above. If it speaks of dtypes: your tensors are float64, and "
+    "`torch.zeros`, `.float()` and the like make float32. If it speaks of sizes: print the shapes "
+    "just before that line. → Which tensor of yours should get its dtype, or its shape, from an "
+    "argument?"
+)
+
+
 # -- 04.embed --------------------------------------------------------------------------------------
 
 
@@ -56,10 +86,10 @@ def _sentence(
 
 
 _EMBED_CASES = [
+    case("2 tokens, width 4 | twice their rows", _sentence(rows=6, width=4, ids=[3, 1])),
     case(
         "one token, width 1 | √1 = 1, so it's the row as it is", _sentence(rows=6, width=1, ids=[2])
     ),
-    case("one token, width 4 | twice its row", _sentence(rows=6, width=4, ids=[3])),
     case("the first and the last row | ids begin at 0", _sentence(rows=5, width=3, ids=[0, 4])),
     case(
         "a token that comes twice | the same row both times",
@@ -84,6 +114,13 @@ def _look(
 def _embed_in_place(ids: NDArray, table: NDArray) -> Any:
     table *= sqrt(table.shape[1])
     return table[ids]
+
+
+def _embed_put_back(ids: NDArray, table: NDArray) -> Any:
+    table *= sqrt(table.shape[1])
+    vectors = table[ids]
+    table /= sqrt(table.shape[1])
+    return vectors
 
 
 def _unit(x: NDArray) -> NDArray:
@@ -136,6 +173,42 @@ _EMBED_WRONG = [
         "since numpy counts −1 from the end. → Which row belongs to id 0?",
     ),
     wrong(
+        _look(rows=lambda ids, table: table[ids + 1]),
+        "one row too far | Every token has the row after its own, and the last one has none. → "
+        "Which row belongs to id 0?",
+    ),
+    wrong(
+        _look(rows=lambda ids, table: table.T[ids]),
+        "the table turned | You turn the table, so that an id picks a column. → In a table "
+        "(vocab_size, d), along which axis does a token's vector lie?",
+    ),
+    wrong(
+        _look(factor=lambda ids, table: sqrt((*ids.shape, table.shape[1])[1])),
+        "the width read off axis 1 | For one sentence that's right. In a batch axis 1 of what you "
+        "looked up is the length. → Which number names the last axis however many there are in "
+        "front?",
+    ),
+    wrong(
+        lambda ids, table: _look()(ids if ids.ndim == 1 else ids[0], table),
+        "the first sentence alone | For one sentence that's right. Of a batch you return the first "
+        "sentence and lose the others. → Which axes of `ids` should the result keep?",
+    ),
+    wrong(
+        lambda ids, table: _look()(ids, table).sum(axis=-2),
+        "a sentence in one vector | You add the vectors of a sentence up. Every token keeps its "
+        "own. → How many vectors should 4 tokens become?",
+    ),
+    wrong(
+        lambda ids, table: _look()(ids, table).mean(axis=0),
+        "the mean over the first axis | You take the mean over the first axis. Every token keeps "
+        "a vector of its own. → How many vectors should 4 tokens become?",
+    ),
+    wrong(
+        lambda ids, table: _unit(table[ids]) * sqrt(table.shape[1]),
+        "length √d | Your rows all have the length √d: you divide each by its own length first. → "
+        "By which *one* number, the same for all tokens, does the formula multiply?",
+    ),
+    wrong(
         _look(rows=lambda ids, table: table[:, ids]),
         "columns of the table | You pick columns, and there are as many of them as a token has "
         "numbers, not as there are tokens. → In a table (vocab_size, d), along which axis does a "
@@ -164,6 +237,52 @@ _EMBED_WRONG = [
         "multiplied, so that a second call multiplies again. → Which operation multiplies an array "
         "in place, and what could be multiplied instead?",
     ),
+    wrong(
+        _embed_put_back,
+        "the table is put back | Your numbers are right, and you divide the caller's table by √d "
+        "again. But x · √d / √d isn't always x: it's rounded twice. → What, other than the table, "
+        "could be multiplied by √d?",
+    ),
+    wrong(
+        _look(factor=lambda ids, table: float(int(sqrt(table.shape[1])))),
+        "the root cut to a whole number | At widths 1 and 4 that's right; elsewhere your rows are "
+        "too small, since the root was cut to a whole number. → Which function or `//` drops "
+        "what comes after the point?",
+    ),
+    wrong(
+        _look(after=_unit, factor=lambda ids, table: 1.0),
+        "length 1 | Your rows have length 1: you divide each by its own length. A token's "
+        "length is its own affair. → By which *one* number, the same for all tokens, does the "
+        "formula multiply?",
+    ),
+    wrong(
+        lambda ids, table: table[ids] + sqrt(table.shape[1]),
+        "√d added | You add √d to each number, where the formula multiplies. → What becomes of a "
+        "number that is 0?",
+    ),
+    wrong(
+        _look(factor=lambda ids, table: table.shape[1] ** 2),
+        "times d² | You multiply by the square of d, and should by its root. → Which power is a "
+        "root?",
+    ),
+    wrong(
+        lambda ids, table: np.take(table, ids) * sqrt(table.shape[1]),
+        "single numbers | You get one number for each token: `take` without an `axis` reads the "
+        "table as one long list. → Along which axis do whole rows lie?",
+    ),
+    wrong(
+        _without_batch(_look(), 1),
+        "a batch has one more axis | For one sentence that's right. In a batch there's one more "
+        "axis in front, and a line of yours doesn't reckon with it: `ids[i]` is a whole sentence "
+        "then, `len(ids)` their number. → Which shape has `ids`, and which has your result?",
+    ),
+    wrong(
+        _without_batch(_look(), 1, TypeError),
+        "a row of ids taken for one id | For one sentence that's right. In a batch a loop over "
+        "`ids` hands you whole sentences, and those can't be made one number. → What could index "
+        "the table all at once, however many axes `ids` has?",
+    ),
+    wrong(_raising(RuntimeError), f"a RuntimeError | {_IN_TORCH}"),
 ]
 
 
@@ -237,11 +356,11 @@ def _flowing(*ids: Any, width: int, rows: int) -> Callable[[int], dict[str, Any]
 
 _GRADIENT_CASES = [
     case(
-        "one token, width 1 | its row gets the gradient, the others 0", _flowing(1, width=1, rows=3)
+        "different tokens, width 2 | each row gets one gradient, times √2",
+        _flowing(3, 0, 2, width=2, rows=5),
     ),
     case(
-        "different tokens, width 2 | each row gets one gradient, times √2",
-        _flowing(3, 0, 2, 1, width=2, rows=4),
+        "one token, width 1 | its row gets the gradient, the others 0", _flowing(1, width=1, rows=3)
     ),
     case(
         "one token three times | what comes from all places adds up",
@@ -308,6 +427,10 @@ def _gradient_in_place(ids: NDArray, d_output: NDArray, n_rows: int) -> Any:
     return d_table
 
 
+def _length_back(ids: NDArray, d_output: NDArray, n_rows: int) -> Any:
+    return _back(factor=lambda g, n_rows: sqrt(ids.shape[-1]))(ids, d_output, n_rows)
+
+
 def _unscaled(g: NDArray, n_rows: int) -> float:
     return 1.0
 
@@ -338,6 +461,26 @@ _GRADIENT_WRONG = [
         _back(factor=lambda g, n_rows: 1 / sqrt(g.shape[-1])),
         "divided by √d | You undo the scale of the forward pass. A gradient isn't an inverse: it's "
         "multiplied by what the value was multiplied by. → What is the derivative of √d · x by x?",
+    ),
+    wrong(
+        _length_back,
+        "the root of the length | You scale by the root of the number of tokens, and `embed` took "
+        "the width of a row. → Which axis of `d_output` has the length d?",
+    ),
+    wrong(
+        _back(factor=lambda g, n_rows: sqrt(g.shape[-1]) / len(g)),
+        "divided by the first axis | Your numbers are too small: they're divided by the number of "
+        "tokens, or of sentences. A mean is the loss's affair, and in `d_output` already. → Which "
+        "factor did `embed` multiply by?",
+    ),
+    wrong(
+        lambda ids, d_output, n_rows: (
+            _back()(ids, d_output, n_rows)
+            if ids.ndim == 1
+            else _back()(ids[0], d_output[0], n_rows)
+        ),
+        "the first sentence alone | For one sentence that's right. Of a batch only the first one "
+        "reaches your table. → How many places in the batch used the table?",
     ),
     wrong(
         _back(factor=lambda g, n_rows: sqrt(n_rows)),
@@ -376,11 +519,51 @@ _GRADIENT_WRONG = [
         "front?",
     ),
     wrong(
-        lambda ids, g, n_rows: sqrt(g.shape[-1]) * (np.eye(n_rows)[ids].T @ g),
-        "x.T turns all axes round | For one sentence that's right: one-hot vectors, transposed, "
-        "times the gradient. In a batch there's one more axis, and `.T` reverses all of them. → "
-        "How could the batch be made one long list of tokens first?",
+        _back(factor=lambda g, n_rows: g.shape[-1]),
+        "times d | Your numbers are √d times too large: they're multiplied by the width itself. → "
+        "What did `embed` multiply each row by?",
     ),
+    wrong(
+        _back(factor=lambda g, n_rows: g.shape[-1] / 2),
+        "half of d | You multiply by d/2: in Python `d ** 1 / 2` is (d ** 1) / 2. At width 4 it "
+        "looks right. → Which brackets are missing, or which function takes a root?",
+    ),
+    wrong(
+        _back(factor=lambda g, n_rows: -sqrt(g.shape[-1])),
+        "a step taken | Your gradient has the wrong sign, as if it were to be subtracted already. "
+        "→ Who takes the step against the gradient, this function or the optimiser?",
+    ),
+    wrong(
+        _back(scatter=lambda d_table, ids, g: np.add.at(d_table, ids - 1, g)),
+        "ids counted from 1 | Every gradient lands in the row before its own, and that of token 0 "
+        "in the last one. → Which row belongs to id 0?",
+    ),
+    wrong(
+        _back(scatter=lambda d_table, ids, g: np.multiply.at(d_table, ids, g)),
+        "nothing but zeros | Your table is 0 throughout. What was multiplied into zeros, or "
+        "written to a copy, is lost. → Which line changes `d_table`, and what stood in it "
+        "before?",
+    ),
+    wrong(
+        lambda ids, d_output, n_rows: sqrt(d_output.shape[-1]) * d_output,
+        "a row for each token | You return a gradient for every *place* in the text. The table "
+        "has a row for every token of the vocabulary. → To which row of the table does the "
+        "gradient of place t belong?",
+    ),
+    wrong(
+        _without_batch(_back(), 1),
+        "a batch has one more axis | For one sentence that's right. In a batch there's one more "
+        "axis in front, and a line of yours doesn't reckon with it: `shape[1]` is the length "
+        "then, `len(ids)` the number of sentences, and `.T` reverses all axes. → How could the "
+        "batch be made one long list of tokens first?",
+    ),
+    wrong(
+        _without_batch(_back(), 1, TypeError),
+        "a row of ids taken for one id | For one sentence that's right. In a batch a loop over "
+        "`ids` hands you whole sentences, and those can't be made one number. → How could the "
+        "batch be made one long list of tokens first?",
+    ),
+    wrong(_raising(RuntimeError), f"a RuntimeError | {_IN_TORCH}"),
     wrong(
         _per_sentence,
         "one gradient a sentence | For one sentence that's right. Of a batch you return one "
@@ -463,6 +646,10 @@ _EMBEDDING_GRADIENT = Exercise(
 )
 
 
+# Angles in float32 are good enough, whatever dtype the result has.
+_COARSE = {"float64": (1e-5, 2e-4)}
+
+
 # -- 04.sinusoidal_positions -----------------------------------------------------------------------
 
 
@@ -510,7 +697,7 @@ def _waves(
 
 
 _WAVE_CASES = [
-    case("position 0, width 4 | 0 and 1 take turns", {"n": 1, "d": 4}),
+    case("3 positions, width 6 | at position 0, 0 and 1 take turns", {"n": 3, "d": 6}),
     case("5 positions, width 2 | one hand, a radian a position", {"n": 5, "d": 2}),
     case(
         "6 positions, width 8 | four hands, each 10 times slower than the one before",
@@ -532,6 +719,11 @@ def _waves_by(angles: Callable[[NDArray, NDArray, int, float], NDArray]) -> Call
         return _interleave(np.sin(a), np.cos(a))
 
     return encoded
+
+
+def _by_position(n: int, d: int, base: float = 10000.0) -> Any:
+    a = np.arange(n)[:, None] / base ** (np.arange(d) // 2 * 2 / d)
+    return np.where(np.arange(n)[:, None] % 2 == 0, np.sin(a), np.cos(a))
 
 
 _WAVE_WRONG = [
@@ -591,10 +783,81 @@ _WAVE_WRONG = [
         "power of the base. → Should the last hand be the fastest or the slowest?",
     ),
     wrong(
+        _waves(angle=lambda p, speed: pi * p[:, None] * speed),
+        "half turns | You multiply angles by π. The first hand turns by one radian a position, not "
+        "by half a turn. → Where does π stand in the formula?",
+    ),
+    wrong(
+        _waves(angle=lambda p, speed: p[:, None] / len(p) * speed),
+        "positions as shares | You divide positions by n, so that a text of another length gives "
+        "the same place another row. → By how many radians does the first hand turn a position?",
+    ),
+    wrong(
+        _waves(exponent=lambda i, d: (2 * i + 1) / d),
+        "exponent (2i + 1)/d | Your first hand is too slow already: every pair has the odd "
+        "column's number in its exponent. → What is the exponent of the first pair?",
+    ),
+    wrong(
+        _waves(odd=lambda i, d: 2 * (i + 1) / d),
+        "a cosine with the next sine's speed | Your sines are right; each cosine turns as slowly "
+        "as the *next* sine. → Which exponent do columns 2i and 2i + 1 share?",
+    ),
+    wrong(
+        lambda n, d, base=10000.0: _waves()(n, d, np.e),
+        "e for the base | Your hands slow down far too little: e is raised to the power of −2i/d. "
+        "→ By what must the exponent be multiplied so that e to its power is the base's power?",
+    ),
+    wrong(
+        lambda n, d, base=10000.0: _waves()(n, d, np.exp(np.log10(base))),
+        "the wrong logarithm | Your hands slow down too little: the logarithm to base 10 stands in "
+        "an `exp`, which takes the natural one. → Which function undoes `np.exp`?",
+    ),
+    wrong(
+        _waves(layout=lambda sines, cosines: _beside(cosines, sines)),
+        "cosines, then sines | All your cosines stand on the left and all sines on the right. In "
+        "the formula they take turns, beginning with a sine. → Which columns does an index like "
+        "`[:, 0::2]` name?",
+    ),
+    wrong(
+        lambda n, d, base=10000.0: np.array(
+            [_waves()(n, d, base)[:, 0::2], _waves()(n, d, base)[:, 1::2]]
+        ).reshape(n, d),
+        "reshaped, not interleaved | All sines come first, then all cosines, cut anew into rows: "
+        "`reshape` fills rows in the order in which numbers lie in memory. → Along which axis "
+        "must sines and cosines be stacked, so that they're neighbours?",
+    ),
+    wrong(
+        _waves(layout=lambda sines, cosines: _beside(sines, 0 * cosines)),
+        "half filled | The left half holds sines, the right half is empty. Sines belong into every "
+        "other column. → Which columns does an index like `[:, 0::2]` name?",
+    ),
+    wrong(
+        _waves(functions=(lambda a: a, lambda a: a)),
+        "angles alone | You return the angles themselves. Without sine and cosine they grow "
+        "without end. → Which two functions make coordinates of an angle?",
+    ),
+    wrong(
         _waves_by(lambda p, i, d, base: p / base**2 * i / d),
         "brackets missing | Your first hand stands still: in Python `base ** 2 * i / d` squares "
         "the base, and multiplies by what should be in its exponent. → Which brackets does the "
         "exponent need?",
+    ),
+    wrong(
+        _waves_by(lambda p, i, d, base: p / base ** (2.0 * i) / d),
+        "the power first, then / d | Your first hand turns d times too slowly, and the others "
+        "hardly at all: in Python `base ** (2 * i) / d` is a power divided by d. → Which brackets "
+        "does the exponent need?",
+    ),
+    wrong(
+        _waves_by(lambda p, i, d, base: p / (base ** (2.0 * i) / d)),
+        "the power first, then / d, below the line | Your first hand turns d times too fast: in "
+        "Python `base ** (2 * i) / d` is a power divided by d. → Which brackets does the exponent "
+        "need?",
+    ),
+    wrong(
+        _waves_by(lambda p, i, d, base: p / base ** (2.0 * i)),
+        "d left out | Your first hand is right and the others stand nearly still: their exponent "
+        "is much too large. → What should be the exponent of the last pair, roughly?",
     ),
     wrong(
         _waves_by(lambda p, i, d, base: p / base * (2 * i / d)),
@@ -632,6 +895,27 @@ _WAVE_WRONG = [
         _waves(exponent=lambda i, d: 2 * (i + 1) / d),
         "pairs counted from 1 | Your first hand has the speed of the second one, and the others "
         "follow: pairs are counted from 1. → What is the exponent of the first pair?",
+    ),
+    wrong(
+        _waves(functions=(np.cos, np.cos)),
+        "only cosines | Your even columns repeat the odd ones: both are cosines. → Which function "
+        "stands in columns 0, 2, 4, …?",
+    ),
+    wrong(
+        lambda n, d, base=10000.0: _interleave(_waves()(n, d, base)[:, ::2], np.zeros((n, d // 2))),
+        "odd columns left empty | Your even columns are right; the odd ones hold 0. → Which line "
+        "fills columns 1, 3, 5, …?",
+    ),
+    wrong(
+        _waves(layout=lambda sines, cosines: _interleave(sines[:, ::-1], cosines[:, ::-1])),
+        "the slowest hand first | Your hands come in reverse order: the slowest stands on the "
+        "left. → What is the exponent of pair 0, and how fast is that hand?",
+    ),
+    wrong(
+        _by_position,
+        "one function a position | Whole rows of yours are sines, the next ones cosines. Sine "
+        "and cosine take turns from column to column. → Is it p or the column that has to be even "
+        "for a sine?",
     ),
     wrong(
         _waves(fixed=True),
@@ -687,6 +971,7 @@ _SINUSOIDAL = Exercise(
     guarded=[positions.sinusoidal_positions],
     cases=_WAVE_CASES,
     returns=("waves",),
+    tolerance=_COARSE,
     misconceptions=_WAVE_WRONG,
     alternatives=[
         Alternative(name="loops", right=_waves_loops),
@@ -763,10 +1048,42 @@ def _turn_fitted(count: Callable[[int], int]) -> Callable[..., Any]:
     return matrix
 
 
+def _turn_by(angle: Callable[[int, int, int, float], float]) -> Callable[..., Any]:
+    """Return the matrix with an angle of k, i, d and the base."""
+
+    def matrix(k: int, d: int, base: float = 10000.0) -> Any:
+        out = np.zeros((d, d))
+        for i in range(d // 2):
+            a = angle(k, i, d, base)
+            out[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = _rotation(cos(a), sin(a))
+        return out
+
+    return matrix
+
+
+def _turn_overlapping(k: int, d: int, base: float = 10000.0) -> Any:
+    out = np.zeros((d, d))
+    for i in range(d // 2):
+        a = k / base ** (2 * i / d)
+        out[i : i + 2, i : i + 2] = _rotation(cos(a), sin(a))
+    return out
+
+
+def _turn_short(k: int, d: int, base: float = 10000.0) -> Any:
+    out = _turn()(k, d, base)
+    out[-2:] = 0.0
+    return out
+
+
+def _first_hand(k: int, d: int, out: NDArray) -> Any:
+    out[:2, :2] = _rotation(cos(k), sin(k))
+    return out
+
+
 _TURN_CASES = [
+    case("by 3, width 6 | three hands, each by an angle of its own", {"k": 3, "d": 6}),
     case("no shift, width 4 | the identity", {"k": 0, "d": 4}),
     case("by 1, width 2 | one hand, turned by a radian", {"k": 1, "d": 2}),
-    case("by 3, width 6 | three hands, each by an angle its own", {"k": 3, "d": 6}),
     case("back by 2, width 4 | the other way round", {"k": -2, "d": 4}),
     case("by 5, width 8, base 100 | the base is an argument", {"k": 5, "d": 8, "base": 100.0}),
     case("by 1,000, width 4 | one matrix, however far", {"k": 1000, "d": 4}),
@@ -811,6 +1128,42 @@ _TURN_WRONG = [
         "fast. → By how much does the hand of pair i turn in k positions?",
     ),
     wrong(
+        _turn(angle=lambda a: 2 * pi * a),
+        "whole turns | You multiply angles by 2π, so that the first hand comes back to its start "
+        "whatever k is. → By how many radians does the first hand turn a position?",
+    ),
+    wrong(
+        _turn(exponent=lambda i, d: -(-2 * i // d)),
+        "the exponent cut to a whole number | Your first hand is right, and the others hardly "
+        "turn: `//` rounds their exponents to a whole number. → What does `//` make of −2 / 6?",
+    ),
+    wrong(
+        _turn_by(lambda k, i, d, base: base ** (-2 * i * k / d)),
+        "k in the exponent | You put k into the exponent, so that the first hand turns by 1 "
+        "whatever k is. → By how much does the hand of pair i turn in k positions, if it turns by "
+        "base^(−2i/d) in one?",
+    ),
+    wrong(
+        _turn(exponent=lambda i, d: i / max(d // 2 - 1, 1)),
+        "the last speed is 1/base | Your speeds go from 1 down to exactly 1/base; those of the "
+        "encoding stop before. → What is the speed of pair i in exercise 3?",
+    ),
+    wrong(
+        _turn_by(lambda k, i, d, base: k + base ** (-2 * i / d)),
+        "k added | You add k to the speed of a hand, where k positions take k times the angle. → "
+        "By how much does a hand turn for k = 0?",
+    ),
+    wrong(
+        _turn_short,
+        "the last hand forgotten | The last two rows and columns of your matrix are 0, so the last "
+        "hand is lost. → How many hands has a row of width d?",
+    ),
+    wrong(
+        _turn(block=lambda c, s: [[0.0, -s], [s, 0.0]]),
+        "only the corners | You've filled in the sines and left the diagonal empty: with k = 0 "
+        "nothing would be left. → What is sin(a + b)?",
+    ),
+    wrong(
         _turn(angle=lambda a: a * pi / 180),
         "degrees | Your angles are π/180 of what they should be: they were taken for degrees. → In "
         "what do `np.sin` and `np.cos` measure angles?",
@@ -834,6 +1187,96 @@ _TURN_WRONG = [
         _turn(block=lambda c, s: [[s, -c], [c, s]]),
         "sine on the diagonal | Your sines and cosines have changed places: with k = 0 your hands "
         "are a quarter turn off. → Which matrix has it to be for k = 0?",
+    ),
+    wrong(
+        _turn(block=lambda c, s: [[s, c], [-c, s]]),
+        "sine on the diagonal, the other way round | Your sines and cosines have changed places, "
+        "and the minus stands below: with k = 0 your hands are a quarter turn off. → Which matrix "
+        "has it to be for k = 0?",
+    ),
+    wrong(
+        _turn(block=lambda c, s: [[s, c], [c, -s]]),
+        "sine on the diagonal, mirrored | Your sines and cosines have changed places: with k = 0 "
+        "your matrix swaps the two coordinates. → Which matrix has it to be for k = 0?",
+    ),
+    wrong(
+        _turn(block=lambda c, s: [[s, c], [c, s]]),
+        "sine on the diagonal, no minus | Your sines and cosines have changed places, and no "
+        "minus is there: with k = 0 your matrix swaps the two coordinates. → What is "
+        "cos(a + b)?",
+    ),
+    wrong(
+        _turn(block=lambda c, s: [[c, -s], [-s, c]]),
+        "two minuses | Your new cosine is right, the new sine isn't: both sines have a minus, so "
+        "this doesn't turn, it stretches. → What is sin(a + b)?",
+    ),
+    wrong(
+        _turn(block=lambda c, s: [[-c, s], [s, c]]),
+        "a mirror, the minus in front | Your matrix mirrors where it should turn: with k = 0 it "
+        "changes the sine's sign. → In which corner of a rotation does the minus stand?",
+    ),
+    wrong(
+        _turn(block=lambda c, s: [[c, -s], [s, -c]]),
+        "a minus too many | Your first column is that of the new sine, and right; in the second "
+        "one both numbers have a minus. → What is cos(a + b)?",
+    ),
+    wrong(
+        _turn(block=lambda c, s: [[c, -s], [0.0, 0.0]]),
+        "half of each block | Of each 2 × 2 block only the upper row is filled. The new sine and "
+        "cosine need the old cosine as well. → What is sin(a + b)?",
+    ),
+    wrong(
+        _turn_overlapping,
+        "blocks at i | Your blocks lie one row and column apart, so each overwrites a part of the "
+        "one before. They're 2 wide. → Where does the second block begin, if the first one fills "
+        "rows and columns 0 and 1?",
+    ),
+    wrong(
+        lambda k, d, base=10000.0: _first_hand(k, d, np.zeros((d, d))),
+        "one block only | Only the first hand is turned; the rest of your matrix is 0, so the "
+        "other hands are lost. → How many hands has a row of width d?",
+    ),
+    wrong(
+        lambda k, d, base=10000.0: _first_hand(k, d, np.eye(d)),
+        "the first hand only | Only the first hand is turned; the others stay where they are. → By "
+        "how much does the hand of pair i turn in k positions?",
+    ),
+    wrong(
+        _turn(exponent=lambda i, d: 2 * (i + 1) / d),
+        "pairs counted from 1 | Your first hand has the speed of the second one, and the others "
+        "follow: pairs are counted from 1. → What is the exponent of the first pair?",
+    ),
+    wrong(
+        _turn(exponent=lambda i, d: -2 * i / d),
+        "multiplied by base | Later hands turn faster and faster: k is multiplied by the power of "
+        "the base. → Should the last hand be the fastest or the slowest?",
+    ),
+    wrong(
+        _turn(exponent=lambda i, d: 2 * i),
+        "d left out | Your first hand is right and the others stand nearly still: the exponent is "
+        "2i, whatever the width. → What is the speed of pair i in exercise 3?",
+    ),
+    wrong(
+        _turn_by(lambda k, i, d, base: k / base ** (2 * i) / d),
+        "the power first, then / d | Your first hand turns d times too slowly: in Python "
+        "`base ** (2 * i) / d` is a power divided by d. → Which brackets does the exponent need?",
+    ),
+    wrong(
+        _turn_by(lambda k, i, d, base: k * d / base ** (2 * i)),
+        "the power first, then / d, below the line | Your first hand turns d times too fast: in "
+        "Python `base ** (2 * i) / d` is a power divided by d. → Which brackets does the exponent "
+        "need?",
+    ),
+    wrong(
+        _turn_by(lambda k, i, d, base: k / base**2 * i / d),
+        "brackets missing | Your first hand stands still: in Python `base ** 2 * i / d` squares "
+        "the base, and multiplies by what should be in its exponent. → Which brackets does the "
+        "exponent need?",
+    ),
+    wrong(
+        _turn(steps=lambda k: 1),
+        "one step, however many | Your matrix moves by one position, whatever k is. → Where does "
+        "k come in?",
     ),
     wrong(
         _turn(block=lambda c, s: [[c, 0.0], [0.0, c]]),
@@ -898,6 +1341,7 @@ _SHIFT = Exercise(
     guarded=[positions.shift_rotation],
     cases=_TURN_CASES,
     returns=("rotation",),
+    tolerance=_COARSE,
     misconceptions=_TURN_WRONG,
     alternatives=[
         Alternative(name="a power of one step", right=_turn_power),
@@ -935,6 +1379,7 @@ def _states(*shape: int, rows: int) -> Callable[[int], dict[str, Any]]:
 
 
 _LOGIT_CASES = [
+    case("2 states, width 3, 5 tokens | a row a state, a column a token", _states(2, 3, rows=5)),
     case("one state, width 1 | each token's number times the state's", _states(1, 1, rows=3)),
     case(
         "a state that is 1 in one place | a column of the table",
@@ -943,7 +1388,6 @@ _LOGIT_CASES = [
             "table": np.array([[0.5, -2.0, 1.0], [1.5, 3.0, 0.0], [0.0, 0.25, 4.0], [1.0, 1.0, 1]]),
         },
     ),
-    case("2 states, width 3, 5 tokens | a row a state, a column a token", _states(2, 3, rows=5)),
     case(
         "as many tokens as they are wide | a square table hides what isn't turned",
         _states(3, 4, rows=4),
@@ -964,6 +1408,10 @@ def _score(
 def _softmax(s: NDArray) -> NDArray:
     e = np.exp(s - s.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
+
+
+def _sigmoid(s: NDArray) -> NDArray:
+    return 1 / (1 + np.exp(-s))
 
 
 _LOGIT_WRONG = [
@@ -1008,6 +1456,38 @@ _LOGIT_WRONG = [
         "of state and row. → Does the docstring's formula divide by anything?",
     ),
     wrong(
+        _score(before=lambda hidden: _unit(hidden)),
+        "states of length 1 | Your states are brought to length 1 before the product. → Does the "
+        "docstring's formula divide by anything?",
+    ),
+    wrong(
+        _score(turn=lambda table: _unit(table).T),
+        "rows of length 1 | The table's rows are brought to length 1 before the product. → Does "
+        "the docstring's formula divide by anything?",
+    ),
+    wrong(
+        _score(after=np.exp),
+        "exp of the logits | Your numbers are all positive: an exp has been applied, the first "
+        "half of a softmax. → Which step comes after the logits?",
+    ),
+    wrong(
+        _score(after=lambda s: _softmax(s.swapaxes(-2, -1)).swapaxes(-2, -1)),
+        "probabilities down the columns | Your columns sum to 1: a softmax has been applied, and "
+        "along the axis of states at that. → Which step comes after the logits?",
+    ),
+    wrong(
+        _score(before=lambda hidden: hidden[..., -1, :]),
+        "only the last state, without its axis | You return logits for the last state only. That's "
+        "all one needs to write on, but in training every place predicts its next token. → Where "
+        "do you pick a state, and need you?",
+    ),
+    wrong(
+        _score(before=lambda hidden: hidden.mean(axis=-2)),
+        "the mean state, without its axis | You score the mean of a text's states. In training "
+        "every place predicts its own next token. → How many rows of logits has a text of n "
+        "states?",
+    ),
+    wrong(
         _score(after=lambda s: s.argmax(axis=-1)),
         "the best token | You return which token wins. Training needs the numbers of all of them. "
         "→ How many numbers should a state get?",
@@ -1022,6 +1502,39 @@ _LOGIT_WRONG = [
         _score(after=lambda s: s.swapaxes(-2, -1)),
         "tokens as rows | The numbers are right, but states lie in columns: the table stood on the "
         "left. → In (n, d) times (d, vocab_size), which factor is the state?",
+    ),
+    wrong(
+        lambda hidden, table: hidden @ table.T / table.shape[1],
+        "a mean for a sum | Your logits are d times too small: you take the mean of the products, "
+        "and the formula their sum. → What does the docstring's formula do after the product?",
+    ),
+    wrong(
+        lambda hidden, table: -((hidden[..., None, :] - table) ** 2).sum(axis=-1),
+        "distances | Your numbers are squared distances with a minus: they say how far a state is "
+        "from each row. → Which product of state and row is a logit here?",
+    ),
+    wrong(
+        _score(after=lambda s: s - s.max(axis=-1, keepdims=True)),
+        "the maximum subtracted | The largest of each of your rows is 0: its maximum has been "
+        "subtracted, as in a stable softmax. That belongs to the loss. → Which step comes after "
+        "the logits?",
+    ),
+    wrong(
+        _score(after=_sigmoid),
+        "squeezed | All your numbers lie between 0 and 1: a sigmoid has been applied. Logits are "
+        "what goes *into* such a function. → Which step comes after the logits?",
+    ),
+    wrong(
+        _score(before=lambda hidden: hidden.mean(axis=-2, keepdims=True)),
+        "the mean state | You score the mean of a text's states. In training every place predicts "
+        "its own next token. → How many rows of logits has a text of n states?",
+    ),
+    wrong(
+        _without_batch(_score(), 2),
+        "a batch has one more axis | For one text that's right. In a batch there's one more axis "
+        "in front, and a line of yours doesn't reckon with it: `.T` reverses all axes, and "
+        "`len(hidden)` is the number of texts. → Which of the two, state or table, has always "
+        "two axes?",
     ),
     wrong(
         lambda hidden, table: hidden[..., None, :] * table,
@@ -1152,9 +1665,55 @@ _SAVED_WRONG = [
         "and you don't use it. → Where does `n_matrices` come in, in the saving and in the whole?",
     ),
     wrong(
+        _saving(whole=lambda v, d, rest, n: 2 * v * d + rest),
+        "two matrices in the whole | Your saving is right; of what it's a share, you count two "
+        "matrices, whatever their number is. → Where does `n_matrices` come in, in the saving and "
+        "in the whole?",
+    ),
+    wrong(
+        _saving(lambda v, d, rest, n: (n - 1) * v * d, lambda v, d, rest, n: v * d),
+        "a share of one matrix | Your saving is right; you divide it by one matrix, which tells "
+        "how many go. → What is the share of, by the docstring?",
+    ),
+    wrong(
+        _saving(lambda v, d, rest, n: (n - 1) * v * d + rest),
+        "the rest saved as well | You count the rest as saved. It stays as it is. → What becomes "
+        "one when matrices are tied?",
+    ),
+    wrong(
+        _saving(lambda v, d, rest, n: (n - 1) * v),
+        "rows saved | You count the rows that go. A row has d numbers. → How many numbers are in "
+        "a table of 5 rows of 2?",
+    ),
+    wrong(
+        _saving(lambda v, d, rest, n: v * d // n),
+        "a part of one matrix | You divide one matrix among all. Tied matrices aren't cut: one is "
+        "kept and the others go. → Of n equal matrices, how many are no longer needed?",
+    ),
+    wrong(
+        _saving(after=lambda saved, whole: (saved, whole / saved if saved else 0.0)),
+        "the share turned round | Your saving is right; your share is the whole divided by what "
+        "is saved. → Can a share be larger than 1?",
+    ),
+    wrong(
         _saving(whole=lambda v, d, rest, n: n * v * d),
         "a share of the matrices | Your saving is right; the share is that of the matrices alone. "
         "The rest of the model counts too. → What is the share of, by the docstring?",
+    ),
+    wrong(
+        _saving(whole=lambda v, d, rest, n: (n - 1) * v * d + rest),
+        "a share of saving and rest | Your saving is right; in what you divide by, the matrix that "
+        "stays is missing. → How many parameters has the model with all its matrices?",
+    ),
+    wrong(
+        _saving(saved=lambda v, d, rest, n: n * v * d + rest),
+        "all there is | You return how many parameters the untied model *has*. → How many of them "
+        "are gone once the matrices are one?",
+    ),
+    wrong(
+        _saving(after=lambda saved, whole: (saved, round(saved / whole, 3))),
+        "rounded to 3 places | Your saving is right; your share is rounded, which only printing "
+        "should do. → Where does a `round` stand that isn't asked for?",
     ),
     wrong(
         _saving(whole=lambda v, d, rest, n: rest or 1),
@@ -1173,8 +1732,8 @@ _SAVED_WRONG = [
     ),
     wrong(
         _saving(after=lambda saved, whole: (saved, 100 * saved / whole)),
-        "per cent | Your saving is right; your share is in per cent. A share of all is 1 here. → "
-        "What would the share be if half of it went?",
+        "per cent | Your saving is right; your share is in per cent. The whole is 1 here, not "
+        "100. → What would the share be if half of it went?",
     ),
     wrong(
         _saving(after=lambda saved, whole: (saved, saved // whole)),
@@ -1279,10 +1838,10 @@ def _stream(
 
 
 _ENCODE_CASES = [
+    case("3 tokens, width 2 | one hand", _stream(3, rows=5, width=2)),
     case(
         "one token at position 0 | its scaled row, and 1 on the cosine", _stream(1, rows=3, width=2)
     ),
-    case("3 tokens, width 2 | one hand", _stream(3, rows=5, width=2)),
     case("4 tokens, width 6 | three hands of different speeds", _stream(4, rows=5, width=6)),
     case(
         "3 tokens from position 5 on, width 2 | positions go on where the last piece ended",
@@ -1299,7 +1858,9 @@ def _encode(
     first: Callable[[int], int] = lambda start: start,
     scaled: bool = True,
     in_place: bool = False,
+    put_back: bool = False,
     both: bool = False,
+    rescaled: Callable[[int], float] = sqrt,
     count: Callable[[NDArray], int] = lambda ids: ids.shape[-1],
     **changes: Any,
 ) -> Callable[..., Any]:
@@ -1308,13 +1869,25 @@ def _encode(
     def encoded(ids: NDArray, table: NDArray, start: int = 0) -> Any:
         n, d = count(ids), table.shape[1]
         pe = _waves(places=lambda n: first(start) + np.arange(n), **changes)(n, d)
-        scale = sqrt(d) if scaled else 1.0
-        if in_place:
+        scale = rescaled(d) if scaled else 1.0
+        if in_place or put_back:
             table *= scale
-            return table[ids] + pe
+            vectors = table[ids]
+            table /= scale if put_back else 1.0
+            return vectors + pe
         return scale * (table[ids] + pe) if both else scale * table[ids] + pe
 
     return encoded
+
+
+def _encode_by(factor: Callable[[NDArray, NDArray], float]) -> Callable[..., Any]:
+    return lambda ids, table, start=0: _encode(rescaled=lambda d: factor(ids, table))(
+        ids, table, start
+    )
+
+
+def _encode_no_waves(ids: NDArray, table: NDArray, start: int = 0) -> Any:
+    return sqrt(table.shape[1]) * table[ids]
 
 
 def _encode_too_short(ids: NDArray, table: NDArray, start: int = 0) -> Any:
@@ -1344,6 +1917,21 @@ _NEXT_TABLE = "Which line changes an array that was passed in?"
 
 _ENCODE_WRONG = [
     wrong(
+        _encode(exponent=_half),
+        f"one left: the speeds | One fault is left, and width 2 hides it: {_SPEEDS}. → "
+        f"{_NEXT_SPEED}",
+    ),
+    wrong(
+        _encode(first=_restart),
+        f"one left: the start | One fault is left: {_RESTARTS}, wherever in the text it stands. → "
+        f"{_NEXT_START}",
+    ),
+    wrong(
+        _encode(in_place=True),
+        f"one left: the table | All numbers are right. One fault is left: {_OVERWRITES}. → "
+        f"{_NEXT_TABLE}",
+    ),
+    wrong(
         encode_broken,
         f"the program as it was | This is what the broken program returns: {_OVERWRITES}, "
         f"{_RESTARTS}, and {_SPEEDS}. → {_NEXT_TABLE}",
@@ -1365,30 +1953,15 @@ _ENCODE_WRONG = [
         f"{_OVERWRITES}, and {_RESTARTS}. → {_NEXT_TABLE}",
     ),
     wrong(
-        _encode(exponent=_half),
-        f"one left: the speeds | One fault is left, and width 2 hides it: {_SPEEDS}. → "
-        f"{_NEXT_SPEED}",
-    ),
-    wrong(
-        _encode(first=_restart),
-        f"one left: the start | One fault is left: {_RESTARTS}, wherever in the text it stands. → "
-        f"{_NEXT_START}",
-    ),
-    wrong(
-        _encode(in_place=True),
-        f"one left: the table | All numbers are right. One fault is left: {_OVERWRITES}. → "
-        f"{_NEXT_TABLE}",
-    ),
-    wrong(
         _encode(scaled=False),
         "the scale is gone | Your table is safe, but the scale went with the line that harmed it: "
-        "rows come in as they are. → What else could be multiplied by √d than the table?",
+        "rows come in as they are. → What, other than the table, could be multiplied by √d?",
     ),
     wrong(
         _encode(scaled=False, first=_restart, exponent=_half),
         "the scale is gone, and two are left | Your table is safe, but the scale went with the "
-        f"line that harmed it. And two faults are left: {_RESTARTS}, and {_SPEEDS}. → What else "
-        "could be multiplied by √d than the table?",
+        f"line that harmed it. And two faults are left: {_RESTARTS}, and {_SPEEDS}. → What, "
+        "other than the table, could be multiplied by √d?",
     ),
     wrong(
         _encode(both=True),
@@ -1400,6 +1973,67 @@ _ENCODE_WRONG = [
         "positions scaled as well, and two are left | You scale the sum, positions and all, where "
         f"only the embedding is multiplied by √d. And two faults are left: {_RESTARTS}, and "
         f"{_SPEEDS}. → In which order do scale and sum come in the formula?",
+    ),
+    wrong(
+        _encode(put_back=True),
+        "the table is put back | All numbers are right, and you divide the caller's table by √d "
+        "again. But x · √d / √d isn't always x: it's rounded twice. → What, other than the table, "
+        "could be multiplied by √d?",
+    ),
+    wrong(
+        _encode(first=lambda start: start + 1),
+        "positions from start + 1 | Your first token stands at position start + 1. `start` is "
+        "the position of the first token itself. → If a piece of 3 tokens begins at position 5, "
+        "which are its positions?",
+    ),
+    wrong(
+        _encode(first=lambda start: max(start - 1, 0)),
+        "positions from start − 1 | Where `start` isn't 0 your first token stands at position "
+        "start − 1, the last one of the piece before. → If a piece of 3 tokens begins at position "
+        "5, which are its positions?",
+    ),
+    wrong(
+        _encode(count=len),
+        "a batch has one more axis | For one text that's right. In a batch there's one more axis "
+        "in front: `len(ids)` is the number of texts then, and `ids.size` counts all tokens. → "
+        "Which axis of `ids` is that of positions?",
+    ),
+    wrong(
+        _encode(rescaled=lambda d: 1 / sqrt(d)),
+        "divided by √d | You divide the rows by √d, and the formula multiplies. → Which way does "
+        "the formula scale?",
+    ),
+    wrong(
+        _encode(rescaled=lambda d: d),
+        "times d | Your rows are multiplied by d, and the formula takes its root. → Which "
+        "operation did the broken program's `np.sqrt` stand for?",
+    ),
+    wrong(
+        _encode_by(lambda ids, table: sqrt(ids.shape[-1])),
+        "times the root of the length | You scale by the root of the number of tokens, so that a "
+        "word's vector depends on how long its text is. → Whose axis has the length d: that of "
+        "`ids` or that of `table`?",
+    ),
+    wrong(
+        _encode_by(lambda ids, table: sqrt(len(table))),
+        "times the root of the vocabulary | You scale by the root of the number of *rows*: `len` "
+        "of a table is the size of the vocabulary. → Which axis of the table holds the d numbers "
+        "of a token?",
+    ),
+    wrong(
+        _encode_no_waves,
+        "no positions | You return scaled rows alone: nothing says where a token stands. → Which "
+        "two things does the formula add?",
+    ),
+    wrong(
+        _encode(exponent=lambda i, d: 2 * i // d),
+        "the exponent cut to a whole number | All your hands turn at the same speed: the exponent "
+        "is 0 for every pair. → What does `//` make of 2 / 4?",
+    ),
+    wrong(
+        _encode(functions=(np.cos, np.sin)),
+        "cosine first | Sine and cosine have changed places. The broken program had them right. → "
+        "Which of the two stands in the even columns?",
     ),
     wrong(
         _encode_too_short,
@@ -1461,6 +2095,7 @@ _BUG_STREAM = Exercise(
     guarded=[embeddings.embedding, positions.sinusoidal_positions, positions.shift_rotation],
     cases=_ENCODE_CASES,
     returns=("inputs",),
+    tolerance=_COARSE,
     misconceptions=_ENCODE_WRONG,
     alternatives=[
         Alternative(name="loops", right=_encode_loops),

@@ -67,12 +67,24 @@ def _wide(*shape: int, h: int) -> Callable[[int], dict[str, Any]]:
 
 
 _SPLIT_CASES = [
+    case("3 tokens of width 8, 2 heads | each head has a piece of every token", _wide(3, 8, h=2)),
     case("one head | one more axis, of length 1", _wide(3, 4, h=1)),
     case("one token, 2 heads | its two halves", _wide(1, 6, h=2)),
-    case("3 tokens of width 8, 2 heads | each head has a piece of every token", _wide(3, 8, h=2)),
     case("4 tokens of width 6, 3 heads | heads first, then tokens", _wide(4, 6, h=3)),
     case("2 sentences of 5 tokens, 3 heads | the batch stays in front", _wide(2, 5, 12, h=3)),
 ]
+
+
+def _without_batch(right: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    """Return what an answer does that is right until its first argument has more axes."""
+
+    def stops(*given: Any, **named: Any) -> Any:
+        if next(iter((*given, *named.values()))).ndim > axes:
+            raise ValueError
+        return right(*given, **named)
+
+    return stops
+
 
 _SPLIT_WRONG = [
     wrong(
@@ -119,6 +131,34 @@ _SPLIT_WRONG = [
         lambda x, n_heads: np.stack([x] * n_heads, axis=-3),
         "each head has everything | Every head gets the whole vectors. They share: each has d/h of "
         "the d numbers. → Which columns belong to head 0?",
+    ),
+    wrong(
+        lambda x, n_heads: np.swapaxes(cut(x, n_heads), -3, -2),
+        "cut as (h, n, d/h), then swapped | Two mistakes: `reshape` went straight to (h, n, d/h), "
+        "which cuts tokens up, and the swap then brings heads behind tokens. → In which order are "
+        "the axes right after the last one is cut in two?",
+    ),
+    wrong(
+        lambda x, n_heads: np.flip(split(x, n_heads), axis=-3),
+        "the last head first | Your heads are right and come in reverse order. → Which columns "
+        "belong to head 0?",
+    ),
+    wrong(
+        lambda x, n_heads: split(x, n_heads)[..., 0, :, :],
+        "the first head alone | You return head 0 and none of the others. → How many axes should "
+        "the result have more than `x`?",
+    ),
+    wrong(
+        lambda x, n_heads: np.stack(np.array_split(x, n_heads, axis=-2), axis=-3),
+        "sentences cut | You cut along the axis of tokens, so each head has a part of the "
+        "sentence. A head has a part of every *vector*. → Which axis has the length d?",
+    ),
+    wrong(
+        _without_batch(split, 2),
+        "a batch has one more axis | For one sentence that's right. In a batch there's one more "
+        "axis in front, and a line of yours doesn't reckon with it: it unpacks two lengths, or "
+        "names axes counted from the front. → Which numbers name tokens and heads however many "
+        "axes there are in front?",
     ),
     wrong(
         lambda x, n_heads: split(x, n_heads).reshape(-1, x.shape[-2], x.shape[-1] // n_heads),
@@ -238,6 +278,34 @@ _MERGE_WRONG = [
         "of tokens. → Which axes should stay as they are?",
     ),
     wrong(
+        lambda x: x.mean(axis=-3),
+        "the mean over heads | You take the mean of the heads, so nobody can tell any more who "
+        "said what. → If h heads of width d/h are put side by side, how wide is the result?",
+    ),
+    wrong(
+        lambda x: x[..., 0, :, :],
+        "the first head alone | You return what head 0 found, and lose the others. → If h heads "
+        "of width d/h are put side by side, how wide is the result?",
+    ),
+    wrong(
+        lambda x: merge(np.flip(x, axis=-3)),
+        "the last head on the left | Each token's pieces stand side by side in reverse order. → "
+        "Whose numbers stand in the first columns?",
+    ),
+    wrong(
+        lambda x: paste(x.swapaxes(-2, -1)),
+        "the wrong two axes swapped | The shape is right, but you've swapped tokens and numbers "
+        "where heads and tokens had to change places. → Which two axes have to be neighbours "
+        "before they become one?",
+    ),
+    wrong(
+        _without_batch(merge, 3),
+        "a batch has one more axis | For one sentence that's right. In a batch there's one more "
+        "axis in front, and a line of yours doesn't reckon with it: it unpacks three lengths, or "
+        "names axes counted from the front. → Which numbers name heads and tokens however many "
+        "axes there are in front?",
+    ),
+    wrong(
         lambda x: merge(x).swapaxes(-2, -1),
         "tokens as columns | The numbers are right, but tokens lie in columns. → Which axis should "
         "be the last one?",
@@ -319,7 +387,7 @@ def _lengths(*lengths: int, n: int) -> dict[str, Any]:
 _MASK_CASES = [
     case("one token | it sees itself", _lengths(1, n=1)),
     case("a full sentence of 4 | padding hides nothing", _lengths(4, n=4)),
-    case("2 of 3 tokens are real | the last key is hidden", _lengths(2, n=3)),
+    case("2 of 4 tokens are real | the last two keys are hidden", _lengths(2, n=4)),
     case("two sentences, of 5 and 3 tokens | each its own mask", _lengths(5, 3, n=5)),
     case("three sentences, of 1, 4 and 2 tokens | a row a sentence", _lengths(1, 4, 2, n=4)),
 ]
@@ -410,6 +478,89 @@ _MASK_WRONG = [
         "no axes for heads and queries | Your padding mask is (b, n). Scores are (b, h, n_q, n_k), "
         "and shapes are matched from the *end*: sentences would meet queries. → Where do two axes "
         "of length 1 belong?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p),
+        "no axes, and combined as they are | Your padding mask is (b, n). Shapes are matched from "
+        "the *end*, so in the third mask its sentences meet the queries of the causal one: an "
+        "error, or worse. → Where do two axes of length 1 belong?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p[:, None, :]),
+        "no axis for heads | Your masks of padding are (b, 1, n) and (b, n, n). Scores are "
+        "(b, h, n_q, n_k), and shapes are matched from the *end*: sentences would meet heads. → "
+        "Which axis is missing, and where?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p[:, None, :], both=lambda c, p: (c & p)[:, None]),
+        "padding without an axis for heads | Your third mask is right; your padding mask is "
+        "(b, 1, n). Scores are (b, h, n_q, n_k), and shapes are matched from the *end*: sentences "
+        "would meet heads. → Which axis is missing, and where?",
+    ),
+    wrong(
+        _masks(padding=lambda j, lengths, n: j < lengths - 1),
+        "the last real token hidden | Your sentences are one token too short: with length 2 the "
+        "real tokens are 0 and 1. → Which is the last real position?",
+    ),
+    wrong(
+        _masks(padding=lambda j, lengths, n: (j < lengths.max()) & (lengths > 0)),
+        "one length for all | You hide what is padding for the longest sentence. Shorter ones "
+        "show theirs. → Which shape needs `lengths` so that each sentence is compared with its "
+        "own?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: c ^ p),
+        "combined with XOR | Your third mask allows a look if exactly *one* of the two does. A "
+        "look needs the leave of both. → If both say yes, what is the answer?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: ~(c & p)),
+        "the third mask inverted | Your third mask is True exactly where it should be False; the "
+        "other two are right. → May a token see itself?",
+    ),
+    wrong(
+        _masks(padding=lambda j, lengths, n: (j < n) & (lengths > 0)),
+        "nothing hidden | Your padding mask is True throughout, so padding is visible to all. → "
+        "Which argument have you not used?",
+    ),
+    wrong(
+        _masks(causal=lambda i, j: i == j),
+        "only the diagonal | Your causal mask lets every token see itself and nothing else. → "
+        "What about the tokens that came before it?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: p),
+        "the third is the second | Your third mask is the padding mask once more: it hasn't an "
+        "axis of queries. → Which two masks are combined, and by which operation?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: c),
+        "the third is the first | Your third mask is the causal one once more: it's the same for "
+        "all sentences. → Which two masks are combined, and by which operation?",
+    ),
+    wrong(
+        _masks(both=lambda c, p: (c & p)[:, 0]),
+        "the third without an axis for heads | Your third mask is (b, n, n). Scores are "
+        "(b, h, n_q, n_k), and shapes are matched from the *end*: sentences would meet heads. → "
+        "Which axis is missing, and where?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p, both=lambda c, p: c & p[:, None, None]),
+        "padding without its two axes | Your third mask is right; your padding mask is (b, n). "
+        "Scores are (b, h, n_q, n_k), and shapes are matched from the *end*: sentences would meet "
+        "queries. → Where do two axes of length 1 belong?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p[None, :, None, :], both=lambda c, p: c & p.swapaxes(0, 1)),
+        "sentences where heads belong | Your padding mask is (1, b, 1, n): its sentences stand on "
+        "the axis of heads. → In which order are the axes of scores, and which of them is that of "
+        "sentences?",
+    ),
+    wrong(
+        _masks(shape=lambda p: p[None, :, None, :]),
+        "sentences where heads belong, twice | Your masks of padding are (1, b, …): their "
+        "sentences stand on the axis of heads. → In which order are the axes of scores, and which "
+        "of them is that of sentences?",
     ),
     wrong(
         _masks(after=_additive),
@@ -535,6 +686,33 @@ def _common(make: Callable[..., Callable[..., Any]]) -> list[Misconception]:
             "nothing mixes what they found. → Which matrix hasn't been used?",
         ),
         wrong(
+            make(project=lambda heads, w_o: heads @ w_o.T),
+            "the output's matrix transposed | Your weights are right, but what heads found is "
+            "multiplied by W_O transposed. → What stands in row 0 of w_o: what one number of a "
+            "head is turned into, or what one number of the output is made of?",
+        ),
+        wrong(
+            make(merge=lambda x: merge(np.flip(x, axis=-3))),
+            "the last head on the left | Your weights are right, but heads are put side by side "
+            "in reverse order. → Which rows of W_O are for head 0?",
+        ),
+        wrong(
+            make(scale=lambda d, h: d),
+            "divided by d | Your weights are much too even: scores are divided by the whole width "
+            "itself. → Whose width counts, and what is to be done to it before you divide?",
+        ),
+        wrong(
+            make(scale=lambda d, h: sqrt(h)),
+            "scaled by √h | You divide scores by the root of the *number* of heads. → How many "
+            "numbers does one head's product add up?",
+        ),
+        wrong(
+            make(scale=lambda d, h: sqrt(h / d)),
+            "multiplied by the root | Your weights are sharper than without any scale: scores are "
+            "multiplied by √(d/h), and the formula divides. → Should a wider head have larger "
+            "scores or not?",
+        ),
+        wrong(
             make(hide=lambda s, mask: s, after_weights=late),
             "masked after the softmax | Hidden weights are 0, but rows no longer sum to 1: hidden "
             "keys still had a share in the sum. → What has to be masked, the scores or the "
@@ -583,7 +761,7 @@ def _heads(
 
 
 _MULTI_CASES = [
-    case("one token, one head | its value, projected", _heads(1, 2, h=1)),
+    case("one token, one head | its value, projected", _heads(1, 3, h=1)),
     case("3 tokens, one head | attention as you know it", _heads(3, 4, h=1)),
     case(
         "5 tokens, 2 heads, all matrices the identity | each head by itself",
@@ -608,6 +786,23 @@ _MULTI_CASES = [
 def _three_axes(x: NDArray, n_heads: int) -> NDArray:
     n, d = x.shape[-2:]
     return x.reshape(n, n_heads, d // n_heads).transpose(1, 0, 2)
+
+
+def _dealt(x: NDArray) -> NDArray:
+    return np.moveaxis(x, -3, -1).reshape(*x.shape[:-3], x.shape[-2], -1)
+
+
+def _scaled_by_length(
+    x: NDArray,
+    w_q: NDArray,
+    w_k: NDArray,
+    w_v: NDArray,
+    w_o: NDArray,
+    n_heads: int,
+    mask: NDArray | None = None,
+) -> Any:
+    n = x.shape[-2]
+    return _self(scale=lambda d, h: sqrt(n))(x, w_q, w_k, w_v, w_o, n_heads, mask)
 
 
 def _not(mask: NDArray | None) -> NDArray | None:
@@ -635,6 +830,26 @@ _MULTI_WRONG = [
         variant=True,
     ),
     wrong(
+        _self(weigh=lambda s: np.nan_to_num(s)),
+        "no softmax | Your weights are the scores themselves: they don't sum to 1, and some are "
+        "negative. → Which step turns scores into weights?",
+    ),
+    wrong(
+        _self(hide=lambda s, mask: hide(s, None if mask is None else mask.swapaxes(-2, -1))),
+        "mask transposed | Your mask has its axes of queries and keys swapped. → Is the row of a "
+        "mask the one who looks, or the one who is looked at?",
+    ),
+    wrong(
+        _self(inputs=lambda a, b, q, k, v: (a @ q, b @ k, b @ k)),
+        "keys for values | Your weights are right, but what they weigh are the keys. → Which "
+        "matrix hasn't been used?",
+    ),
+    wrong(
+        _self(inputs=lambda a, b, q, k, v: (a @ q, b @ q, b @ v)),
+        "queries for keys | Your keys are made with W_Q, as the queries are. → Which matrix "
+        "hasn't been used?",
+    ),
+    wrong(
         _self(hide=lambda s, mask: hide(s, _not(mask))),
         "mask inverted | Your tokens look exactly where they may not. Here True means *may look*. "
         "→ Which of the two branches of `np.where` is −∞?",
@@ -653,7 +868,7 @@ _MULTI_WRONG = [
     wrong(
         _self(hide=lambda s, mask: hide(s, mask, -1e9)),
         "−10⁹ for −∞ | All is right but for the token that may look at nothing: its scores are all "
-        "−10⁹, hence equal, and it looks at everything. → What is promised for such a row?",
+        "the same finite number, so it looks at everything. → What is promised for such a row?",
     ),
     wrong(
         _self(hide=lambda s, mask: s if mask is None else s + np.where(mask, 0.0, -1e9)),
@@ -692,6 +907,46 @@ _MULTI_WRONG = [
         _self(inputs=lambda a, b, q, k, v: (a @ k, b @ q, b @ v)),
         "queries and keys swapped | Your scores are transposed: what should ask is asked. → Which "
         "of the two products is the query's, and which axis of the scores is its?",
+    ),
+    wrong(
+        lambda x, w_q, w_k, w_v, w_o, n_heads, mask=None: _self()(
+            x, w_q.T, w_k.T, w_v.T, w_o, n_heads, mask
+        ),
+        "three matrices transposed | You multiply by the transposes of W_Q, W_K and W_V, and by "
+        "W_O as it is. → What stands in row 0 of w_q?",
+    ),
+    wrong(
+        _scaled_by_length,
+        "scaled by √n | You divide scores by the root of the number of *tokens*. → How many "
+        "numbers does one head's product add up?",
+    ),
+    wrong(
+        _self(weigh=lambda s: softmax(s, axis=-3)),
+        "softmax over heads | Your heads' weights sum to 1 for each pair of tokens: heads compete "
+        "with each other. → Along which axis lie the weights of one query?",
+    ),
+    wrong(
+        _self(inputs=lambda a, b, q, k, v: (a, b @ k, b @ v)),
+        "queries not projected | Your queries are the tokens themselves, as they came in. → "
+        "Which matrix hasn't "
+        "been used?",
+    ),
+    wrong(
+        _self(inputs=lambda a, b, q, k, v: (a @ q, b, b @ v)),
+        "keys not projected | Your keys are the tokens themselves, as they came in. → Which "
+        "matrix hasn't been "
+        "used?",
+    ),
+    wrong(
+        _self(merge=_dealt),
+        "dealt out at the merge | Your weights are right, but columns take turns where heads are "
+        "put together: head 0, head 1, …, head 0 again. → In which order stand the last two axes "
+        "before they become one?",
+    ),
+    wrong(
+        _self(merge=lambda x: x.sum(axis=-3), project=lambda heads, w_o: heads),
+        "heads added | Your weights are right, but you add up what heads found, and W_O isn't "
+        "used. → If h heads of width d/h are put side by side, how wide is the result?",
     ),
     wrong(
         _self(returns=lambda output, weights: (output, weights.mean(axis=-3))),
@@ -779,19 +1034,35 @@ def _sources(
     return build
 
 
+def _far(seed: int) -> dict[str, Any]:
+    """Real scores are below −10⁴, left-overs of padding would score above 10⁹."""
+    rng = np.random.default_rng([seed, 6])
+    x_q, real = rng.uniform(200, 210, (1, 2, 4)).round(), rng.uniform(-110, -100, (1, 2, 4)).round()
+    one = np.eye(4)
+    return {
+        "x_q": x_q,
+        "x_kv": np.concatenate([real, np.full((1, 1, 4), 1e8)], axis=1),
+        "lengths": np.array([2]),
+        **dict.fromkeys(("w_q", "w_k", "w_v"), one),
+        "w_o": draw(rng, 4, 4),
+        "n_heads": 2,
+    }
+
+
 _CROSS_CASES = [
-    case("one source token, one head | its value, projected", _sources(1, 2, 1, 3, 1, 1)),
     case("2 queries, 3 source tokens, one head | the source is asked", _sources(1, 2, 3, 4, 1, 3)),
+    case("one source token, one head | its value, projected", _sources(1, 2, 1, 3, 1, 1)),
     case("3 queries, 5 source tokens, 2 heads | weights are means", _sources(1, 3, 5, 6, 2, 5)),
-    case("4 source tokens, of which 2 are real | the rest is padding", _sources(1, 3, 4, 6, 2, 2)),
+    case("4 source tokens, of which 2 are real | the rest is padding", _sources(1, 4, 4, 6, 2, 2)),
     case(
-        "3 pairs, sources of 5, 1 and 4 tokens | each pair by itself",
-        _sources(3, 2, 5, 8, 2, 5, 1, 4),
+        "3 pairs, sources of 4, 1 and 5 tokens | each pair by itself",
+        _sources(3, 3, 5, 8, 2, 4, 1, 5),
     ),
     case(
-        "more queries than source tokens, 3 heads | nothing is causal",
-        _sources(2, 6, 4, 9, 3, 3, 4),
+        "3 pairs, 3 heads, 6 queries | heads aren't pairs, and nothing is causal",
+        _sources(3, 6, 4, 9, 3, 3, 4, 1),
     ),
+    case("scores far below 0 | padding stays hidden, however large its numbers", _far),
 ]
 
 
@@ -806,6 +1077,16 @@ def _unmasked(j: NDArray, lengths: NDArray, n_q: int) -> NDArray:
 def _causally(j: NDArray, lengths: NDArray, n_q: int) -> NDArray:
     return (j < lengths[:, None])[:, None, None] & np.tri(n_q, len(j), dtype=bool)
 
+
+def _unshifted(s: NDArray) -> NDArray:
+    e = np.exp(s)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+_ALONG = (
+    "Your mask (b, 1, n_k, 1) has its keys on the axis of queries: an error where there are more "
+    "or fewer of those, and otherwise queries are hidden and padding is seen."
+)
 
 _CROSS_WRONG = [
     *_common(_cross),
@@ -827,6 +1108,18 @@ _CROSS_WRONG = [
         _cross(before=lambda a, b, lengths: (a, a), real=_unmasked),
         "the target asks itself | Your source isn't used: this is self-attention of the target. → "
         "From which of the two come keys and values?",
+    ),
+    wrong(
+        _cross(before=lambda a, b, lengths: (a, a)),
+        "the target asks itself, masked | Your source isn't used: this is self-attention of the "
+        "target, under a mask that's made for the source. → From which of the two come keys and "
+        "values?",
+    ),
+    wrong(
+        _cross(weigh=lambda s: plain_softmax(s, axis=-2)),
+        "softmax over queries | Your softmax runs along the queries, not along the keys. → Along "
+        "which axis lie the "
+        "weights of one query?",
     ),
     wrong(
         _cross(inputs=lambda a, b, q, k, v: (a @ q, b @ k, a @ v)),
@@ -856,8 +1149,100 @@ _CROSS_WRONG = [
     wrong(
         _cross(real=lambda j, lengths, n_q: j < lengths[:, None]),
         "a mask of two axes | For one pair that's right. Scores are (b, h, n_q, n_k), and shapes "
-        "are matched from the *end*: in a batch your mask's pairs meet queries. → Where do two "
-        "axes of length 1 belong?",
+        "are matched from the *end*: in a batch your mask's pairs meet queries. If there are as "
+        "many of them, nobody complains. → Where do two axes of length 1 belong?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths[:, None])[:, None]),
+        "a mask of three axes | For one pair that's right. Scores are (b, h, n_q, n_k), and shapes "
+        "are matched from the *end*: in a batch your mask's pairs meet heads. If there are as "
+        "many of them, nobody complains. → Which axis is missing, and where?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths.min())[None, None, None]),
+        "the shortest length for all | You hide what is padding for the shortest source, and of "
+        "longer ones real tokens. → Which shape needs a mask so that each pair has its own?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths[0])[None, None, None]),
+        "the first length for all | You take the first source's length for all of them. → Which "
+        "shape needs a mask so that each pair has its own?",
+    ),
+    wrong(
+        _cross(
+            real=lambda j, lengths, n_q: (j < lengths[:, None] - 1)[:, None, None], weigh=softmax
+        ),
+        "the last real token hidden, zeros | Your sources are one token too short: with length 2 "
+        "the real tokens are 0 and 1. → Which is the last real position?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths[:, None])[:, None, :, None]),
+        f"keys' mask along queries | {_ALONG} Rows of nothing but −∞ give NaN. → Where do "
+        "the two axes of length 1 belong?",
+    ),
+    wrong(
+        _cross(
+            real=lambda j, lengths, n_q: (j < lengths[:, None])[:, None, :, None], weigh=softmax
+        ),
+        f"keys' mask along queries, zeros | {_ALONG} → Where do the two axes of length 1 belong?",
+    ),
+    wrong(
+        _cross(hide=lambda s, mask: hide(s, mask, -1e4)),
+        "a number for −∞ | All is right unless real scores are lower than your number, or, if you "
+        "add it, a score of the padding is higher: then padding wins. Its left-overs may be "
+        "anything finite. → What should a hidden score become, whatever it was?",
+    ),
+    wrong(
+        _cross(weigh=_unshifted),
+        "no maximum subtracted | All is right unless scores are far from 0: exp becomes 0 or ∞ for "
+        "all of a row, and 0/0 is NaN. → What may be subtracted from all scores of a row without "
+        "changing its weights?",
+    ),
+    wrong(
+        _cross(
+            real=lambda j, lengths, n_q: (np.arange(n_q) < lengths[:, None])[:, None, :, None],
+            weigh=softmax,
+        ),
+        "padding along queries, zeros | You hide *queries* behind the length, so they get weights "
+        "of 0, and padding is seen. → Which axis of the scores is that of keys?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j >= lengths[:, None])[:, None, None], weigh=softmax),
+        "padding mask inverted, zeros | Your queries look at the padding alone, and at nothing "
+        "where there's none. → Which keys are real tokens?",
+    ),
+    wrong(
+        _cross(real=lambda j, lengths, n_q: (j < lengths[:, None] - 1)[:, None, None]),
+        "the last real token hidden | Your sources are one token too short: with length 2 the real "
+        "tokens are 0 and 1. → Which is the last real position?",
+    ),
+    wrong(
+        _cross(inputs=lambda a, b, q, k, v: (a @ q, b @ k, b)),
+        "values not projected | Your weights are right, but what they weigh are the source's "
+        "tokens themselves. → Which matrix hasn't been used?",
+    ),
+    wrong(
+        _cross(inputs=lambda a, b, q, k, v: (a @ k, b @ q, b @ v)),
+        "W_Q and W_K swapped | The target is multiplied by W_K and the source by W_Q. → Who asks, "
+        "and which matrix makes queries?",
+    ),
+    wrong(
+        _cross(returns=lambda output, weights: (output, weights.mean(axis=0))),
+        "the mean over pairs | Your output is right; your weights are the mean over the *pairs*, "
+        "a table for each head. → Which axis of (b, h, n_q, n_k) is that of heads?",
+    ),
+    wrong(
+        _cross(returns=lambda output, weights: (output, weights.max(axis=-3))),
+        "the largest weight of all heads | Your output is right; your rows sum to more than 1, "
+        "since you take the largest of the heads' weights. → What is the difference between a "
+        "maximum over heads and a mean?",
+    ),
+    wrong(
+        lambda x_q, x_kv, lengths, w_q, w_k, w_v, w_o, n_heads: _cross()(
+            x_q, x_kv, lengths, w_q, w_k, w_v, w_o, 1
+        ),
+        "one head | You let one head of the whole width attend, however many are asked for. → "
+        "Where does `n_heads` come in?",
     ),
     wrong(
         _cross(real=lambda j, lengths, n_q: (np.arange(n_q) < lengths[:, None])[:, None, :, None]),
@@ -955,7 +1340,7 @@ def _sizes(n_q: int, n_k: int, d: int, n_heads: int) -> dict[str, Any]:
 
 _FLOPS_CASES = [
     case("2 tokens of width 3, one head | small enough for paper", _sizes(2, 2, 3, 1)),
-    case("one token | it has one score a head", _sizes(1, 1, 6, 2)),
+    case("one token | it has one score a head", _sizes(1, 1, 6, 3)),
     case("5 tokens of width 8, 4 heads | heads share the width", _sizes(5, 5, 8, 4)),
     case("3 queries, 7 keys, width 6 | cross-attention", _sizes(3, 7, 6, 3)),
     case("a sentence in the paper's width | projections cost most", _sizes(30, 30, 512, 8)),
@@ -979,6 +1364,11 @@ def _halved(n_q: int, n_k: int, d: int, n_heads: int) -> Any:
     return tuple(part // 2 for part in _count()(n_q, n_k, d, n_heads))
 
 
+_NARROW = (
+    "every head was given the whole width d. They share it: a head's matrices are (d × d/h), its "
+    "queries and keys d/h wide. → What do h heads of width d/h cost together?"
+)
+
 _FLOPS_WRONG = [
     wrong(
         _halved,
@@ -991,6 +1381,117 @@ _FLOPS_WRONG = [
         _count(attention=lambda q, k, d, h: 4 * h * q * k * d),
         "h times the scores | You count every head at the whole width. A head's queries and keys "
         "are d/h wide. → What do h heads of width d/h cost together?",
+    ),
+    wrong(
+        _count(
+            lambda q, k, d, h: h * (2 * q + 4 * k) * d * d,
+            lambda q, k, d, h: 4 * h * q * k * d,
+            lambda q, k, d, h: 2 * h * q * d * d,
+        ),
+        f"everything h times | All three numbers are h times too large: {_NARROW}",
+    ),
+    wrong(
+        _count(
+            lambda q, k, d, h: h * (2 * q + 4 * k) * d * d, lambda q, k, d, h: 4 * h * q * k * d
+        ),
+        f"all but the output h times | The first two numbers are h times too large: {_NARROW}",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: h * (2 * q + 4 * k) * d * d),
+        f"the first number h times | The first number is h times too large: {_NARROW}",
+    ),
+    wrong(
+        _count(output=lambda q, k, d, h: 2 * h * q * d * d),
+        "the output h times | The last number is h times too large. Heads are put side by side "
+        "first, then projected at once. → How wide is what W_O is multiplied with?",
+    ),
+    wrong(
+        _count(output=lambda q, k, d, h: 2 * q * d * d // h),
+        "the output of one head | The last number is h times too small. Heads are put side by "
+        "side first, then projected at once. → How wide is what W_O is multiplied with?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 4 * q * d * d + 2 * k * d * d),
+        "n_q and n_k exchanged | In the first number you take n_q for n_k and the other way round. "
+        "One of the three matrices meets those who ask, two meet those who are asked. → Which?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 6 * k * d * d),
+        "queries as many as keys | For self-attention that's right. In cross-attention queries "
+        "come from another sequence, with a length of its own. → Which tokens are multiplied by "
+        "W_Q?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 4 * k * d * d),
+        "no queries | The first number is that of keys and values alone. → Which matrix do those "
+        "who ask meet?",
+    ),
+    wrong(
+        _count(attention=lambda q, k, d, h: 4 * q * q * d),
+        "n_q squared | For self-attention that's right. In cross-attention the table of scores "
+        "isn't square. → How many rows has it, and how many columns?",
+    ),
+    wrong(
+        _count(attention=lambda q, k, d, h: 4 * k * k * d),
+        "n_k squared | For self-attention that's right. In cross-attention the table of scores "
+        "isn't square. → How many rows has it, and how many columns?",
+    ),
+    wrong(
+        _count(attention=lambda q, k, d, h: 4 * h * q * k),
+        "a product counted as one | You count 4 FLOPs for each score of each head. A score is a "
+        "product of two vectors. → How many numbers do they have?",
+    ),
+    wrong(
+        _count(attention=lambda q, k, d, h: 4 * (q + k) * d),
+        "a sum for a product | You add the numbers of queries and keys, as if each were looked at "
+        "once. Each query meets each key. → How many scores do 3 queries and 7 keys have?",
+    ),
+    wrong(
+        _count(
+            attention=lambda q, k, d, h: 4 * h * q * k * d,
+            output=lambda q, k, d, h: 2 * h * q * d * d,
+        ),
+        f"all but the projections h times | The last two numbers are h times too large: {_NARROW}",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 3 * (q + k) * d * d),
+        "half the rows for each | For self-attention that's right. In cross-attention one of three "
+        "matrices meets n_q tokens and two meet n_k. → Which tokens are multiplied by which "
+        "matrix?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: (q + 2 * k) * d * d),
+        "half of the projections | In the first number you count a multiplication and an addition "
+        "as 1 FLOP, elsewhere as 2. → What does a product of (m × k) and (k × p) cost here?",
+    ),
+    wrong(
+        _count(output=lambda q, k, d, h: q * d * d),
+        "half of the output | In the last number you count a multiplication and an addition as 1 "
+        "FLOP, elsewhere as 2. → What does a product of (m × k) and (k × p) cost here?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: (4 * q + 4 * k) * d * d),
+        "the output counted twice | The first number holds the output projection too, which is the "
+        "third one. → Which matrices does a token meet before the scores?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: 4 * q * k * d, lambda q, k, d, h: 2 * q * d * d + 4 * k * d * d),
+        "the first two exchanged | Your numbers are right and come in another order: that of "
+        "attention stands first. → In which order does the docstring name them?",
+    ),
+    wrong(
+        _count(lambda q, k, d, h: (2 * q + 4 * k) * d, output=lambda q, k, d, h: 2 * q * d),
+        "one number of each token | Your projections are d times too small: each number of the "
+        "result is a sum of d products. → How many numbers has a matrix (d × d)?",
+    ),
+    wrong(
+        _count(
+            lambda q, k, d, h: (q + 2 * k) * d * d,
+            lambda q, k, d, h: 4 * q * k * d,
+            lambda q, k, d, h: q * d * d,
+        ),
+        "two counts | In the middle you count a multiplication and an addition as 2 FLOPs, in the "
+        "projections as 1. → What does a product of (m × k) and (k × p) cost here?",
     ),
     wrong(
         _count(attention=lambda q, k, d, h: 4 * q * k * d // h),

@@ -88,11 +88,11 @@ _FFN_CASES = [
             "b_2": np.zeros(2),
         },
     ),
-    case("tokens of zeros | what the biases do alone", _nothing_comes_in),
     case(
         "5 tokens of width 3, inner width 7 | wider inside, and as wide as before outside",
         _drawn_network((5,), 3, 7),
     ),
+    case("tokens of zeros | what the biases do alone", _nothing_comes_in),
     case(
         "2 sequences of 4 tokens, width 3, inner width 6 | each token alone, whatever axes stand "
         "in front",
@@ -123,13 +123,14 @@ def _ffn(
     inner: Callable[..., NDArray] = lambda x, w, b, act: act(x @ w + b),
     outer: Callable[..., NDArray] = lambda h, w, b, act: h @ w + b,
     after: Callable[[NDArray, NDArray], NDArray] = lambda y, x: y,
+    choose: Callable[[str], str] = lambda activation: activation,
 ) -> Callable[..., Any]:
     """Return the network with some steps replaced."""
 
     def network(
         x: NDArray, w_1: NDArray, b_1: NDArray, w_2: NDArray, b_2: NDArray, activation: str = "relu"
     ) -> Any:
-        act = {"relu": relu, "gelu": gelu}[activation]
+        act = {"relu": relu, "gelu": gelu}[choose(activation)]
         return after(outer(inner(x, w_1, b_1, act), w_2, b_2, act), x)
 
     return network
@@ -158,6 +159,27 @@ _FFN_WRONG = [
         _ffn(gelu=_relu),
         "ReLU whatever is asked for | With ReLU you're right; where GELU is asked for you still "
         "cut off at 0. → Where does your function look at `activation`?",
+    ),
+    wrong(
+        _ffn(choose=lambda activation: "gelu"),
+        "GELU whatever is asked for | With GELU you're right; where ReLU is asked for, numbers "
+        "just below 0 aren't cut off. → Where does your function look at `activation`?",
+    ),
+    wrong(
+        _ffn(choose=lambda activation: "gelu" if activation == "relu" else "relu"),
+        'the activations changed places | You bend with GELU for "relu" and with ReLU for '
+        '"gelu". → Which of the two cuts off everything below 0?',
+    ),
+    wrong(
+        _ffn(inner=lambda x, w, b, act: act(x @ w) + b),
+        "the first bias after the bend | You bend x W_1 and add b_1 then, so that every bend sits "
+        "at 0, and b_1 only shifts the output. → What stands inside the brackets of act(…)?",
+    ),
+    wrong(
+        _ffn(inner=lambda x, w, b, act: act(x) @ w + b),
+        "bent before the first layer | You bend the tokens themselves, and then come two linear "
+        "layers with nothing between them. → Which numbers are to be bent, those of x or those of "
+        "x W_1 + b_1?",
     ),
     wrong(
         _ffn(inner=lambda x, w, b, act: x @ w + b, outer=lambda h, w, b, act: act(h @ w + b)),
@@ -224,13 +246,24 @@ _FFN_WRONG = [
     ),
     wrong(
         _ffn(gelu=lambda x: x * _sigmoid(x)),
-        "SiLU | Your curve is x·σ(x), which is called SiLU or Swish, and it's clearly flatter "
-        "around 0 than GELU. → Which function multiplies x in GELU, if it isn't the sigmoid?",
+        "SiLU | Your curve is x·σ(x), which is called SiLU or Swish. It dips deeper on the left "
+        "than GELU, and further out. → Which function multiplies x in GELU, if it isn't the "
+        "sigmoid?",
     ),
     wrong(
         _ffn(gelu=lambda x: 0.5 * x * (1.0 + _erf(x))),
         "√2 forgotten in GELU | Your GELU is too steep: the error function belongs to a bell "
         "curve of variance ½, Φ to one of variance 1. → By what must x be divided inside `erf`?",
+    ),
+    wrong(
+        _ffn(gelu=lambda x: 0.5 * x * (1.0 + _erf(x * sqrt(2.0)))),
+        "√2 multiplied in GELU | Your GELU is too steep: inside `erf` you multiply by √2. → Which "
+        "operation stands between h and √2 in the formula?",
+    ),
+    wrong(
+        _ffn(gelu=lambda x: 0.5 * x * _erf(x / sqrt(2.0))),
+        "1 forgotten in GELU | Your GELU is the same left and right of 0: without the 1 the "
+        "bracket goes from −1 to 1. → Between which numbers must a share stay?",
     ),
     wrong(
         _ffn(gelu=lambda x: x * (1.0 + _erf(x / sqrt(2.0)))),
@@ -414,11 +447,11 @@ def _stacked(
 
 _STACK_CASES = [
     case(
-        "norm last, a sublayer that adds nothing | the tokens, normalised",
-        _stacked([_NOTHING], 2, 4, norm_first=False),
+        "norm last, one sublayer | the sum is normalised", _stacked([_TURN], 2, 3, norm_first=False)
     ),
     case(
-        "norm last, one sublayer | the sum is normalised", _stacked([_TURN], 2, 3, norm_first=False)
+        "norm last, a sublayer that adds nothing | the tokens, normalised",
+        _stacked([_NOTHING], 2, 4, norm_first=False),
     ),
     case(
         "norm last, 3 sublayers | each has its own γ and β",
@@ -509,6 +542,49 @@ _STACK_WRONG = [
         "there in each case?",
     ),
     wrong(
+        _stack(last=lambda y, norms, norm_first: norms[0](y) if norm_first else y),
+        "the first row at the end | Where the norm comes first, your norm at the end uses the "
+        "first row of γ and β. → Which row is left over when every sublayer has had its own?",
+    ),
+    wrong(
+        _stack(last=lambda y, norms, norm_first: norms[-2](y) if norm_first else y),
+        "the last sublayer's row at the end | Where the norm comes first, your norm at the end "
+        "uses the row of the last sublayer once more (is it what the loop's variables still "
+        "hold?). → Which row is left over when every sublayer has had its own?",
+    ),
+    wrong(
+        _stack(pre=lambda x, f, norm, first: x + f(x)),
+        "no norm before the sublayers | Where the norm comes first, your sublayers see the tokens "
+        "as they are; only the end is normalised. → What goes into f in x + f(LN(x))?",
+    ),
+    wrong(
+        _stack(
+            pre=lambda x, f, norm, first: x + f(x),
+            post=lambda x, f, norm, first: x + f(x),
+            last=lambda y, norms, norm_first: norms[-1](y),
+        ),
+        "one norm, at the end | You normalise once, when all sublayers are through, and "
+        "`norm_first` makes no difference. → How many norms has a stack of N sublayers in each of "
+        "the two orders?",
+    ),
+    wrong(
+        _stack(
+            pre=lambda x, f, norm, first: x + f(x),
+            post=lambda x, f, norm, first: x + f(x),
+            last=lambda y, norms, norm_first: y,
+        ),
+        "no norm at all | You add up the sublayers' outputs, and nothing is normalised anywhere. → "
+        "Where in the two formulas does LN stand?",
+    ),
+    wrong(
+        _stack(
+            pre=lambda x, f, norm, first: norm(x + f(norm(x))),
+            last=lambda y, norms, norm_first: y,
+        ),
+        "norms on both sides | Where the norm comes first, you normalise the sum as well, with the "
+        "sublayer's own row, and the end not at all. → How many norms stand in x + f(LN(x))?",
+    ),
+    wrong(
         _stack(which=lambda i: 0),
         "one γ and β for all | With one sublayer you're right. With several, all of their norms "
         "use the first row. → Which row belongs to sublayer i?",
@@ -568,6 +644,18 @@ _STACK_WRONG = [
         _stack(own_eps=1e-5),
         "ε ignored | With the usual ε you're right; with ε = 0.5 it shows that it doesn't reach "
         "your norms. → Where do you hand `eps` on?",
+    ),
+    wrong(
+        _stack(post=lambda x, f, norm, first: norm(x + f(norm(x)))),
+        "normalised before and after, norm last | With the norm last, your sublayers see "
+        "normalised tokens as well. → What goes into f in LN(x + f(x))?",
+    ),
+    wrong(
+        lambda x, sublayers, gammas, betas, norm_first=True, eps=1e-5: _stack()(
+            x, sublayers[:-1], gammas, betas, norm_first, eps
+        ),
+        "the last sublayer left out | Your stack ends one sublayer early, and the last one "
+        "is never called. → Up to which number does your loop count, and is that one included?",
     ),
     wrong(
         lambda x, sublayers, gammas, betas, norm_first=True, eps=1e-5: _stack()(
@@ -741,7 +829,8 @@ def _so_far_rule(x: NDArray) -> NDArray:
 
 
 def _next_rule(x: NDArray) -> NDArray:
-    return x + 0.5 * np.concatenate([x[1:], x[:1] * 0.0])
+    none = np.zeros_like(x[:1])
+    return x + 0.5 * np.concatenate([x[1:], none]) - 0.25 * np.concatenate([none, x[:-1]])
 
 
 def _last_rule(x: NDArray) -> NDArray:
@@ -758,7 +847,7 @@ def _sequence_rule(x: NDArray) -> NDArray:
 
 _TOKENWISE = Layer("layer norm of each token", standard)
 _SO_FAR = Layer("tanh of the sum of the tokens so far", _so_far_rule)
-_NEXT = Layer("each token plus half the next one", _next_rule)
+_NEXT = Layer("each token plus half the next one, less a quarter of the last", _next_rule)
 _LAST = Layer("each token with what it makes of the last one beside it", _last_rule)
 _CENTRED = Layer("each token less the mean of all", _all_rule)
 _SEQUENCE = Layer("one norm over the whole sequence", _sequence_rule)
@@ -791,7 +880,9 @@ _LEAK_CASES = [
     case(
         "tanh of the sum so far, 5 tokens | earlier tokens may have a say", _probed(_SO_FAR, 5, 2)
     ),
-    case("each token plus half the next, 4 tokens | a leak of one place", _probed(_NEXT, 4, 2)),
+    case(
+        "each token with its two neighbours, 4 tokens | a leak of one place", _probed(_NEXT, 4, 2)
+    ),
     case(
         "each token with the last one, 5 tokens | a leak from the end, in a column of its own",
         _probed(_LAST, 5, 3),
@@ -830,6 +921,37 @@ def _just_the_last(x: NDArray, other: NDArray, t: int) -> NDArray:
     return x
 
 
+def _whole_outputs(function: Callable[[NDArray], NDArray], x: NDArray, other: NDArray) -> Any:
+    """Compare all rows for the sake of one."""
+    before, found = function(x), np.zeros(len(x))
+    for s in range(1, len(x)):
+        changed = x.copy()
+        changed[s] = other[s]
+        found[:s] = np.maximum(found[:s], np.abs(function(changed) - before).max())
+    return found
+
+
+def _cut_off(function: Callable[[NDArray], NDArray], x: NDArray, other: NDArray) -> Any:
+    """Call the function on the tokens up to t alone."""
+    before = function(x)
+    return np.array([np.abs(function(x[: t + 1])[t] - before[t]).max() for t in range(len(x))])
+
+
+def _compared_anew(copy: bool) -> Callable[..., Any]:
+    """Pile replacements up, and compare each trial with the one before."""
+
+    def measure(function: Callable[[NDArray], NDArray], x: NDArray, other: NDArray) -> Any:
+        now, found = (x.copy() if copy else x), np.zeros(len(x))
+        for t in range(len(x)):
+            for s in range(t + 1, len(x)):
+                before = function(now)
+                now[s] = other[s]
+                found[t] = max(found[t], np.abs(function(now)[t] - before[t]).max())
+        return found
+
+    return measure
+
+
 def _piled_up(copy: bool, by_token: bool) -> Callable[..., Any]:
     """Replace one token after another and never put one back; t or s is the outer loop."""
 
@@ -844,6 +966,17 @@ def _piled_up(copy: bool, by_token: bool) -> Callable[..., Any]:
         return found
 
     return measure
+
+
+def _copied_once_a_token(function: Callable[[NDArray], NDArray], x: NDArray, other: NDArray) -> Any:
+    """Make a copy for each t, in which the later tokens are replaced one after another."""
+    before, found = function(x), np.zeros(len(x))
+    for t in range(len(x)):
+        now = x.copy()
+        for s in range(t + 1, len(x)):
+            now[s] = other[s]
+            found[t] = max(found[t], np.abs(function(now)[t] - before[t]).max())
+    return found
 
 
 def _leak_overwriting(function: Callable[[NDArray], NDArray], x: NDArray, other: NDArray) -> Any:
@@ -872,8 +1005,9 @@ _LEAK_WRONG = [
     ),
     wrong(
         _leak_from(_just_the_last),
-        "only the last token | You replace the last token only; what leaks from one place to the "
-        "one before it isn't seen. → Which tokens are later than token t?",
+        "only the last token | You replace the last token only, or keep only what it does "
+        "(does each trial overwrite the entry of the one before?). What leaks from one place to "
+        "the one before it isn't seen. → Which tokens are later than token t?",
     ),
     wrong(
         _leaks(later=lambda s, t: s >= t),
@@ -904,6 +1038,53 @@ _LEAK_WRONG = [
         "is counted as 0 or less. → How large is a change of −3?",
     ),
     wrong(
+        _leaks(gather=lambda table: 0.0 * table[:, 0]),
+        "no change found | All your leaks are 0, even those of functions that look ahead: either "
+        "what you compare is the same, or nothing of it is kept. → Is the function called once "
+        "more after a token has been replaced, on the array in which it was?",
+    ),
+    wrong(
+        _leaks(gather=lambda table: table.sum(axis=1)),
+        "the sum over later tokens | You add up the changes that each later token makes. → Which "
+        "one of them is the leak?",
+    ),
+    wrong(
+        _leaks(
+            gather=lambda table: (
+                table.sum(axis=1) / np.maximum(np.arange(len(table) - 1, -1, -1), 1)
+            )
+        ),
+        "the mean over later tokens | You average over the changes that the later tokens make. → "
+        "Which one of the changes is the leak?",
+    ),
+    wrong(
+        _leaks(size=lambda change: np.abs(np.ravel(change)[0])),
+        "the first number of a row | You look at the first number of an output row, and a leak may "
+        "show in another one. → Over which numbers of the row is the largest change taken?",
+    ),
+    wrong(
+        _leaks(size=lambda change: np.sqrt((change**2).sum())),
+        "the length of the change | You return the length of an output row's change, in which all "
+        "of its numbers add up. → Which one of them is asked for?",
+    ),
+    wrong(
+        _whole_outputs,
+        "whole outputs compared | You compare whole outputs, or the row of the token that was "
+        "replaced; that row changes, of course. → Which row of the output belongs to token t?",
+    ),
+    wrong(
+        _cut_off,
+        "later tokens cut off | You call the function on the first t + 1 tokens. Then all later "
+        "ones are gone at once, and the length has changed too. → How many tokens may differ from "
+        "`x` in one call of the function?",
+    ),
+    wrong(
+        lambda function, x, other: np.abs(function(other) - function(x)).max(axis=-1),
+        "all tokens replaced | You compare the outputs of `x` and of `other`, in which every token "
+        "is another one, token t too. → How many tokens may differ from `x` in one call of the "
+        "function?",
+    ),
+    wrong(
         _leaks(gather=lambda table: table.max(initial=0.0)),
         "one number for all | You return the worst leak of all as one number. → For how many "
         "tokens is one asked?",
@@ -922,6 +1103,24 @@ _LEAK_WRONG = [
         _leaks(gather=lambda table: table.max(axis=1, initial=0.0)[:-1]),
         "the last token left out | Your result is one entry short: the last token has nothing "
         "after it, but it has an entry all the same. → What is it?",
+    ),
+    wrong(
+        _copied_once_a_token,
+        "tokens put back for the next t only | Every t starts from a new copy, but within it "
+        "replacements pile up: when the next s is tried, the ones tried before it are still "
+        "replaced. → How many tokens may differ from `x` in one call of the function?",
+    ),
+    *(
+        wrong(
+            _compared_anew(copy),
+            f"compared anew, {where} | Two things: replacements pile up{how}, and what you compare "
+            "with is computed anew after some of them. → Which call of the function needs to be "
+            "made only once, and before all others?",
+        )
+        for copy, where, how in (
+            (True, "in one copy", ""),
+            (False, "in x", ", in the caller's array too, since `changed = x` is no copy"),
+        )
     ),
     *(
         wrong(

@@ -88,11 +88,11 @@ def _columns(n_heads: int, d_head: int, *lead: int) -> Callable[[int], dict[str,
 
 
 _CONVERT_CASES = [
+    case("weights (8, 8), one head of width 8 | columns, not rows", _columns(1, 8, 8)),
     case("a bias, one head of width 2 | one pair is the same in both layouts", _columns(1, 2)),
     case("a bias, one head of width 6 | each number is the column's own", _columns(1, 6)),
     case("a bias, 2 heads of width 6 | each head by itself", _columns(2, 6)),
     case("weights (5, 12), 2 heads of width 6 | columns, not rows", _columns(2, 6, 5)),
-    case("weights (8, 8), one head of width 8 | columns, not rows", _columns(1, 8, 8)),
     case("weights (12, 12), 2 heads of width 6 | columns, not rows", _columns(2, 6, 12)),
     case("3 layers of weights (4, 16), 2 heads of width 8 | the last axis", _columns(2, 8, 3, 4)),
 ]
@@ -120,6 +120,27 @@ def _convert_heads_inside(w: NDArray, n_heads: int) -> Any:
     """Take the columns of a head for every n_heads-th one."""
     split = w.reshape(*w.shape[:-1], -1, n_heads)
     return split[..., _even_odd(split.shape[-2]), :].reshape(w.shape)
+
+
+def _convert_axes(first: int, second: int) -> Callable[..., Any]:
+    """Exchange two of the axes (heads, pairs, members)."""
+
+    def convert(w: NDArray, n_heads: int) -> Any:
+        split = w.reshape(*w.shape[:-1], n_heads, -1, 2)
+        return split.swapaxes(first, second).reshape(w.shape)
+
+    return convert
+
+
+def _convert_first_head(w: NDArray, n_heads: int) -> Any:
+    """Reorder the columns of the first head alone."""
+    d = w.shape[-1] // n_heads
+    return np.concatenate([w[..., _even_odd(d)], w[..., d:]], axis=-1)
+
+
+def _convert_repeating(w: NDArray, n_heads: int) -> Any:
+    """Take the first head's columns for every head."""
+    return w[..., np.tile(_even_odd(w.shape[-1] // n_heads), n_heads)]
 
 
 def _convert_in_place(w: NDArray, n_heads: int) -> Any:
@@ -156,6 +177,33 @@ _CONVERT_WRONG = [
         "head's numbers are columns. You reorder rows, which is right for the (d_out, d_in) of "
         "`nn.Linear`. → Which axis of w has n_heads · d_head entries?",
         variant=True,
+    ),
+    wrong(
+        _reordered(_even_odd, heads=lambda n: 1, axis=0),
+        "rows, across the heads | Two things: you reorder rows, while a head's numbers are columns "
+        "of w, and you take all heads for one. → Which axis of w has n_heads · d_head entries?",
+    ),
+    wrong(
+        _convert_axes(-3, -2),
+        "heads and pairs changed places | With one head nothing moves in your result, and with two "
+        "the pairs leave their heads: the two axes that changed places are heads and pairs. → "
+        "Which axis has to come before that of the pairs, so that first members stand together?",
+    ),
+    wrong(
+        _convert_axes(-3, -1),
+        "heads and members changed places | With one head you're right. With two, the axis of the "
+        "members has gone in front of the heads. → Between which two axes does it belong?",
+    ),
+    wrong(
+        _convert_first_head,
+        "the first head alone | Your first head is right, and the others are as they were. → What "
+        "has to be added to the order of the first head to reach the next one?",
+    ),
+    wrong(
+        _convert_repeating,
+        "the first head everywhere | Your first head is right, and then its columns come again "
+        "where the other heads should be. → What has to be added to the order of the first head "
+        "to reach the next one?",
     ),
     wrong(
         _reordered(lambda d: np.roll(_even_odd(d), d // 2)),
@@ -315,10 +363,10 @@ _SCORE_CASES = [
     ),
     case("offset 0, width 6 | the plain product", _met(d=6, offsets=[0])),
     case(
-        "q = (1, 0), k = (0, 1), 30° a position | before and behind aren't the same",
+        "q = (2, 1), k = (1, 2), 30° a position | earlier and later aren't the same",
         {
-            "q": np.array([1.0, 0.0]),
-            "k": np.array([0.0, 1.0]),
+            "q": np.array([2.0, 1.0]),
+            "k": np.array([1.0, 2.0]),
             "frequencies": np.array([pi / 6]),
             "offsets": np.array([1, 3, -1, -3]),
         },
@@ -339,11 +387,17 @@ def _spread(x: NDArray, offsets: NDArray) -> NDArray:
     return np.repeat(x, len(offsets), axis=-2)
 
 
+def _scores_length(q: NDArray, k: NDArray, frequencies: NDArray, offsets: NDArray) -> Any:
+    """Take the absolute value where the real part belongs."""
+    z = (q[..., 0::2] - 1j * q[..., 1::2]) * (k[..., 0::2] + 1j * k[..., 1::2])
+    return np.abs(z @ np.exp(1j * np.outer(frequencies, offsets)))
+
+
 _SCORE_WRONG = [
     wrong(
         _scores(odd=lambda a, b, u, v: 0.0),
         "only the cosines | With q = k along one axis you're right. In general a pair also has a "
-        "sine: without it, before and behind couldn't be told apart. → What is the product of "
+        "sine: without it, earlier and later couldn't be told apart. → What is the product of "
         "(a, b) with (u, v) turned by 90°?",
     ),
     wrong(
@@ -351,6 +405,47 @@ _SCORE_WRONG = [
         "the sine's sign | Your scores are those of the opposite offsets: yours is the query's "
         "position less the key's, or the query turned in the key's place. → In ⟨q, R k⟩, which of "
         "the two is turned, and which way?",
+    ),
+    wrong(
+        _scores(odd=lambda a, b, u, v: b * u + a * v),
+        "a sum before the sine | At offset 0 you're right; before the sine stands bu + av, where "
+        "a difference belongs. → Which sign has v in u cos δθ − v sin δθ, and with which member "
+        "of q does it meet?",
+    ),
+    wrong(
+        _scores(odd=lambda a, b, u, v: b * u),
+        "half of the sine's terms, bu | Before the sine stands bu alone with you. There are two "
+        "such terms, one for each member of the turned key. → What does (u cos δθ − v sin δθ) "
+        "add, multiplied by a?",
+    ),
+    wrong(
+        _scores(odd=lambda a, b, u, v: -a * v),
+        "half of the sine's terms, av | Before the sine stands −av alone with you. There are two "
+        "such terms, one for each member of the turned key. → What does (u sin δθ + v cos δθ) "
+        "add, multiplied by b?",
+    ),
+    wrong(
+        _scores(even=lambda a, b, u, v: a * u, odd=lambda a, b, u, v: -a * v),
+        "only the first members | You multiply the first member of the query with the turned "
+        "key's first. A product of two vectors has the second members too. → What do b and the "
+        "turned key's second member add?",
+    ),
+    wrong(
+        _scores(even=lambda a, b, u, v: b * u - a * v, odd=lambda a, b, u, v: a * u + b * v),
+        "sine and cosine changed places | At offset 0 your scores should be the plain product, and "
+        "aren't: sine and cosine have changed places, or it's the imaginary part of a complex "
+        "product. → Which of the two is 1 at angle 0?",
+    ),
+    wrong(
+        _scores_length,
+        "the length of a complex number | Your scores are never below 0, and with one pair they're "
+        "the same at all offsets: you take the absolute value of the complex sum. → Which part of "
+        "conj(q)·k is the product of two vectors?",
+    ),
+    wrong(
+        _scores(scale=lambda d: 2 / d),
+        "the mean over pairs | With one pair you're right. With more you take the mean of their "
+        "products; a score is the sum. → What does a product of two vectors do with its terms?",
     ),
     wrong(
         _scores(even=lambda a, b, u, v: a * u - b * v, odd=lambda a, b, u, v: -(a * v + b * u)),
@@ -372,7 +467,7 @@ _SCORE_WRONG = [
     ),
     wrong(
         _scores(angles=lambda o, f: np.abs(o)[:, None] * f),
-        "the offset's size alone | A key 3 before the query scores with you as one 3 behind it. → "
+        "the offset's size alone | A key 3 before the query scores with you as one 3 after it. → "
         "Which sign does an offset have when the key comes first?",
     ),
     wrong(
@@ -385,6 +480,21 @@ _SCORE_WRONG = [
         _scores(angles=lambda o, f: np.deg2rad(o[:, None] * f)),
         "degrees | Your angles are taken for degrees and made radians once more, so that scores "
         "hardly move. → In which unit do `np.cos` and the frequencies count?",
+    ),
+    wrong(
+        _scores(angles=lambda o, f: 2 * pi * o[:, None] * f),
+        "turns for radians | Your angles are 2π times too large: the frequencies are taken for "
+        "turns a position. → By how many radians does a pair with θ = π/6 turn in one position?",
+    ),
+    wrong(
+        _scores(angles=lambda o, f: o[:, None] / f),
+        "divided by the frequency | Your slow pairs turn fastest: the offset is divided by the "
+        "frequency. → By which angle does a pair with θ = 0.01 turn in 100 positions?",
+    ),
+    wrong(
+        _scores(angles=lambda o, f: (o[:, None] + 1) * f),
+        "one position too far | At offset 0 your scores should be the plain product, but your key "
+        "is turned by one position there. → Where is the key, if its offset is 0?",
     ),
     wrong(
         _scores(angles=lambda o, f: o[:, None] * f[::-1]),
@@ -502,12 +612,12 @@ def _stretched(
     grown: Callable[[float, float, int], float] = lambda base, s, d: base * s ** (d / (d - 2)),
     after: Callable[[NDArray, float], NDArray] = lambda f, factor: f,
     choose: Callable[[str], str] = lambda kind: kind,
-    own_base: float | None = None,
+    own_base: tuple[str, ...] = (),
 ) -> Callable[..., Any]:
     """Return the frequencies with some steps replaced."""
 
     def stretched(d: int, factor: float, kind: str, base: float = 10000.0) -> Any:
-        base = base if own_base is None else own_base
+        base = 10000.0 if kind in own_base else base
         if choose(kind) == "linear":
             return linear(plain(d, base), factor)
         return after(plain(d, grown(base, factor, d)), factor)
@@ -517,20 +627,20 @@ def _stretched(
 
 _FREQUENCY_CASES = [
     case(
-        "linear, width 8, factor 4 | all pairs at a quarter of their speed",
-        {"d": 8, "factor": 4.0, "kind": "linear"},
+        "linear, width 8, base 16, factor 4 | all pairs at a quarter of their speed",
+        {"d": 8, "factor": 4.0, "kind": "linear", "base": 16.0},
     ),
     case(
-        "NTK, width 8, factor 8 | from the same speed to an eighth",
-        {"d": 8, "factor": 8.0, "kind": "ntk"},
+        "NTK, width 8, base 16, factor 3 | from the same speed to a third",
+        {"d": 8, "factor": 3.0, "kind": "ntk", "base": 16.0},
     ),
     case(
-        "linear, width 6, base 100, factor 2 | the caller's base",
-        {"d": 6, "factor": 2.0, "kind": "linear", "base": 100.0},
+        "linear, width 6, factor 2 | base 10,000, where none is given",
+        {"d": 6, "factor": 2.0, "kind": "linear"},
     ),
     case(
-        "NTK, width 6, base 500,000, factor 2.5 | the caller's base",
-        {"d": 6, "factor": 2.5, "kind": "ntk", "base": 500000.0},
+        "NTK, width 6, base 50, factor 2.5 | the caller's base",
+        {"d": 6, "factor": 2.5, "kind": "ntk", "base": 50.0},
     ),
     case(
         "NTK, width 4, factor 3 | the exponent depends on the width",
@@ -553,9 +663,37 @@ _FREQUENCY_WRONG = [
     ),
     wrong(
         _stretched(grown=lambda base, s, d: base * s),
-        "the base times the factor | You multiply the base by the factor itself. Then the slowest "
-        "pair slows down by factor^((d−2)/d), not quite enough. → To which power has the factor "
+        "the base times the factor | You multiply the base by the factor itself, or, which is the "
+        "same, divide pair i by factor^(2i/d). Then the slowest pair slows down by "
+        "factor^((d−2)/d), not quite enough. → To which power has the factor "
         "to be raised so that the last pair gets exactly 1/factor?",
+    ),
+    wrong(
+        _stretched(grown=lambda base, s, d: base * s ** (d // (d - 2))),
+        "whole numbers in the exponent | With width 4 you're right. For the others your exponent "
+        "is a whole number, as d // (d − 2) is, and d/(d−2) isn't. → "
+        "Which division keeps 8/6 as it is?",
+    ),
+    wrong(
+        _stretched(grown=lambda base, s, d: base * s**d / (d - 2)),
+        "the power before the division | `factor ** d / (d - 2)` raises to d first and divides the "
+        "result. → Where do brackets belong, so that the whole quotient is the exponent?",
+    ),
+    wrong(
+        _stretched(grown=lambda base, s, d: base * s * d / (d - 2)),
+        "a product for the power | With factor 1 nothing should change, but your base does: you "
+        "multiply the factor by d/(d−2). → What does the small raised d/(d−2) do with the factor?",
+    ),
+    wrong(
+        _stretched(grown=lambda base, s, d: base),
+        "nothing done, NTK | Linear scaling is right; NTK gives the plain frequencies: either the "
+        "base didn't grow, or the grown one isn't used. → Which base do your NTK frequencies have?",
+    ),
+    wrong(
+        _stretched(grown=lambda base, s, d: base, after=lambda f, s: np.append(f[:-1], f[-1] / s)),
+        "the last pair alone, NTK | Your first and last pairs are right, but those between them "
+        "keep their speed. With a larger base each slows down a little more than the one before. "
+        "→ What is left to do by hand, once the base has grown?",
     ),
     wrong(
         _stretched(grown=lambda base, s, d: base * s ** ((d - 2) / d)),
@@ -588,9 +726,14 @@ _FREQUENCY_WRONG = [
         "that the fastest pair, too, slows down. → By how much should the first frequency change?",
     ),
     wrong(
+        _stretched(choose=lambda kind: "ntk" if kind == "linear" else "linear"),
+        'the kinds changed places | You raise the base for "linear" and divide the frequencies '
+        'for "ntk". → Which of the two leaves the first pair as fast as it was?',
+    ),
+    wrong(
         _stretched(choose=lambda kind: "linear"),
         "always linear | Whatever is asked for, you divide all frequencies. → Where does your "
-        "function look at `kind`?",
+        "function look at `kind`, and which spelling does it wait for?",
     ),
     wrong(
         _stretched(choose=lambda kind: "ntk"),
@@ -598,14 +741,40 @@ _FREQUENCY_WRONG = [
         "at `kind`?",
     ),
     wrong(
-        _stretched(own_base=10000.0),
+        _stretched(own_base=("linear", "ntk")),
         "the base ignored | With a base of 10,000 you're right, and any other changes nothing. → "
         "Where does your function use its argument `base`?",
+    ),
+    wrong(
+        _stretched(own_base=("linear",)),
+        "the base ignored, linear | With NTK you're right, whatever the base; linear frequencies "
+        "are always those of base 10,000. → Where does linear scaling use `base`?",
+    ),
+    wrong(
+        _stretched(own_base=("ntk",)),
+        "the base ignored, NTK | With linear scaling you're right, whatever the base; NTK always "
+        "raises 10,000. → Which base is to be raised?",
+    ),
+    wrong(
+        _stretched(plain=lambda d, base: _frequencies(d, 10000.0)),
+        "10,000 in the formula | Your plain frequencies have a fixed 10,000 in them, so that "
+        "neither the caller's base nor the one that NTK raises comes in. → Which name belongs in "
+        "the place of that number?",
     ),
     wrong(
         _stretched(plain=lambda d, base: base ** (-np.arange(d // 2) / d)),
         "i for 2i | Your frequencies fall too slowly: the last one should be near 1/base, and "
         "yours is near its root. → Which exponent has pair i?",
+    ),
+    wrong(
+        _stretched(plain=lambda d, base: base ** -np.linspace(0.0, 1.0, d // 2)),
+        "up to 1/base | Your exponents go from 0 to −1. Those of the formula stop before: the last "
+        "pair has i = d/2 − 1. → What is −2i/d for the last pair?",
+    ),
+    wrong(
+        _stretched(plain=lambda d, base: base ** (-np.arange(1, d, 2) / d)),
+        "odd exponents | Your first pair doesn't turn by 1 radian a position: the exponents are "
+        "those of the second members, 1, 3, 5, …. → What is 2i for the first pair?",
     ),
     wrong(
         _stretched(plain=lambda d, base: base ** (-2 * np.arange(0, d, 2) / d)),
@@ -783,7 +952,7 @@ _CACHE_CASES = [
     case(
         "one token after 3 | it stands at position 3 and sees everything", _filled(past=3, n=1, d=4)
     ),
-    case("a prompt of 3 tokens, an empty cache | positions 0, 1, 2", _filled(past=0, n=3, d=4)),
+    case("3 tokens, an empty cache | positions 0, 1, 2", _filled(past=0, n=3, d=4)),
     case(
         "2 tokens after 4, width 6 | the first of them doesn't see the second",
         _filled(past=4, n=2, d=6),
@@ -839,10 +1008,33 @@ _CACHE_WRONG = [
         "first looks at the later ones. → Which keys still need to be turned?",
     ),
     wrong(
+        _cache(old=_anew, at_q=_start_again),
+        "cached keys turned again, queries start again | Two things: you turn all keys, those of "
+        "the cache too, which have been turned when they were new; and your queries stand at 0, 1, "
+        "… again. → Which keys still need to be turned, and where do the new tokens stand?",
+    ),
+    wrong(
+        _cache(sees=lambda n, past, total: np.tri(n, dtype=bool)),
+        "a square mask | With one new token, or with an empty cache, your mask fits. Otherwise "
+        "it's n × n, and the scores have n_past columns more: that's the error. → What may a new "
+        "token see of the n_past old keys, and where do they stand in a row?",
+    ),
+    wrong(
+        _cache(weigh=lambda s, seen: np.exp(s) * seen),
+        "not normalised | Your keys are right, and hidden ones get no weight, but the rows don't "
+        "sum to 1. → By what does the softmax divide the exponentials?",
+    ),
+    wrong(
         _cache(count=len),
         "the batch counted for the past | For one sequence that's right. With axes in front, "
         "`len` counts sequences, not cached tokens. → Which axis of the cache is that of the "
         "tokens, counted from the end?",
+    ),
+    wrong(
+        _cache(glue=lambda a, b: np.concatenate([a, b], axis=-2 if a.ndim == 2 else 0)),
+        "axes counted from the front | For one sequence you're right. With axes in front yours "
+        "stops with an error: `len`, `shape[0]`, `axis=0` and `.T` count axes from the front. → "
+        "Which axis is that of the tokens, counted from the end?",
     ),
     wrong(
         _cache(store=lambda keys, past, k: np.concatenate([past, k], axis=-2)),
@@ -901,6 +1093,21 @@ _CACHE_WRONG = [
         "of scores, and what hides a key from it?",
     ),
     wrong(
+        _cache(weigh=lambda s, seen: _softmax(np.where(seen, s, 0.0))),
+        "hidden scores set to 0 | Your hidden keys still get weight: a score of 0 is an ordinary "
+        "score, and e⁰ is 1. → Which score has the exponential 0?",
+    ),
+    wrong(
+        _cache(weigh=lambda s, seen: _softmax(s + seen)),
+        "the mask added | You add the mask to the scores, where True counts 1: hidden keys get a "
+        "little less weight, not none. → Which number, added to a score, leaves it no weight?",
+    ),
+    wrong(
+        _cache(weigh=lambda s, seen: _softmax(np.where(seen, s, -np.inf), -2)),
+        "normalised over the queries | Your columns sum to 1, not your rows. → Over which axis are "
+        "the keys that one query chooses from?",
+    ),
+    wrong(
         _cache(weigh=lambda s, seen: _softmax(s) * seen),
         "the mask after the softmax | Your weights of hidden keys are 0, but the others don't sum "
         "to 1: the hidden ones took their share before. → What has to happen to a hidden key's "
@@ -910,6 +1117,26 @@ _CACHE_WRONG = [
         _cache(sees=lambda n, past, total: np.arange(total) < past),
         "only the past | Your new tokens look at the cache alone, and where that is empty nothing "
         "is left to look at. → Does a token see itself?",
+    ),
+    wrong(
+        _cache(sees=lambda n, past, total: np.arange(total) < past + np.arange(n)[:, None]),
+        "itself hidden | Your new tokens don't see themselves, and where the cache is empty the "
+        "first has nothing to look at. → Does key j = n_past + i belong to what token i sees?",
+    ),
+    wrong(
+        _cache(sees=lambda n, past, total: np.arange(total) <= past + np.arange(n)[:, None] + 1),
+        "one too many seen | With a single new token you're right. Of several, each sees the one "
+        "after it. → Which key is the last that new token i may see?",
+    ),
+    wrong(
+        _cache(sees=lambda n, past, total: np.arange(total) >= past),
+        "the past hidden | Your new tokens look at the new keys alone, and the cache has no "
+        "weight. → What is a cache kept for?",
+    ),
+    wrong(
+        _cache(sees=lambda n, past, total: np.arange(total) >= past + np.arange(n)[:, None]),
+        "the mask upside down | Your new tokens see themselves and what comes later; the past is "
+        "hidden. → On which side of itself may a token look?",
     ),
     wrong(
         _cache(glue=lambda a, b: np.concatenate([b, a], axis=-2)),
@@ -926,6 +1153,22 @@ _CACHE_WRONG = [
         _cache(scale=lambda d: 1.0),
         "not scaled | Your keys are right, your weights are too sharp: the scores aren't divided "
         "by anything. → What does attention divide a product of d numbers by?",
+    ),
+    wrong(
+        _cache(scale=lambda d: float(d)),
+        "divided by d | Your keys are right, your weights are too even: the scores are divided by "
+        "d. → How does the size of a product of d random numbers grow with d?",
+    ),
+    wrong(
+        _cache(at_k=lambda n, past: np.zeros(n)),
+        "keys not turned | Your queries are right, but the new keys go into scores and cache as "
+        "they came, as if all stood at position 0. → Which two of queries, keys and values are "
+        "turned?",
+    ),
+    wrong(
+        _cache(at_q=lambda n, past: np.zeros(n), at_k=lambda n, past: np.zeros(n)),
+        "nothing turned | Neither your new queries nor your new keys are turned; the cached keys "
+        "are. → At which positions do the new tokens stand?",
     ),
     wrong(
         _cache(at_q=lambda n, past: np.zeros(n)),
@@ -1005,7 +1248,7 @@ _CACHED_POSITIONS = Exercise(
     hints=[
         "How many keys the cache holds is where the new tokens begin: their positions go on from "
         "there, for queries and keys alike.",
-        "Turn the new keys, put them behind the cached ones, and score the turned queries with "
+        "Turn the new keys, put them after the cached ones, and score the turned queries with "
         "all of them. Cached keys have been turned already.",
         "New token i may see key j where j ≤ n_past + i. Divide by √d and hide the others before "
         "the softmax. `rotate_interleaved` may be called.",
@@ -1063,6 +1306,8 @@ def _rotary(
     scale: Callable[[int], float] = sqrt,
     axis: int = -1,
     back: bool = False,
+    weigh: Callable[[NDArray, int], NDArray] = _softmax,
+    across: Callable[[NDArray], NDArray] = lambda k: k.swapaxes(-2, -1),
 ) -> Callable[..., Any]:
     """Return rotary attention with some steps replaced: what is turned, and what is overwritten."""
 
@@ -1074,8 +1319,8 @@ def _rotary(
         }
         for name in touched:
             given[name][...] = now[name]
-        scores = now["q"] @ now["k"].swapaxes(-2, -1) / scale(q.shape[-1])
-        weights = _softmax(scores, axis)
+        scores = now["q"] @ across(now["k"]) / scale(q.shape[-1])
+        weights = weigh(scores, axis)
         output = weights @ now["v"]
         return (turn(output, -positions, frequencies) if back else output), weights
 
@@ -1099,15 +1344,15 @@ _ROTARY_CASES = [
         "all at position 0 | the test that the broken program was released with",
         _attending(n=3, d=4, positions=[0, 0, 0]),
     ),
-    case("one token at position 5 | its output is its value", _attending(n=1, d=4, positions=[5])),
-    case("3 tokens of width 2 | one pair", _attending(n=3, d=2, positions=[0, 1, 2])),
     case(
         "5 tokens of width 6 | each by its own position",
         _attending(n=5, d=6, positions=[0, 1, 2, 3, 4]),
     ),
+    case("3 tokens of width 2 | one pair", _attending(n=3, d=2, positions=[0, 1, 2])),
     case(
         "positions 9, 2 and 30 | not counted, but given", _attending(n=3, d=4, positions=[9, 2, 30])
     ),
+    case("one token at position 5 | its output is its value", _attending(n=1, d=4, positions=[5])),
     case(
         "2 sequences, 3 heads, 4 tokens of width 6 | whatever axes stand in front",
         _attending(2, 3, n=4, d=6, positions=[3, 4, 5, 6]),
@@ -1115,6 +1360,18 @@ _ROTARY_CASES = [
 ]
 
 _STALE = turning(mix=stale)
+
+
+def _causal(s: NDArray, axis: int) -> NDArray:
+    return _softmax(np.where(np.tri(s.shape[-1], dtype=bool), s, -np.inf), axis)
+
+
+def _second_first(a: Any, b: Any, c: Any, s: Any) -> tuple[Any, Any]:
+    """Turn the first member with a second one that has been turned already."""
+    new = a * s + b * c
+    return a * c - new * s, new
+
+
 _FAULTS = {
     "stale": "the second member of a pair is computed from a first one that has been turned "
     "already, since `even` and `odd` are views of one array",
@@ -1160,6 +1417,48 @@ _ROTARY_WRONG = [
     _left("values"),
     _left("touched"),
     wrong(
+        _rotary(weigh=_causal),
+        "a causal mask | Your first token looks at itself alone: you've added a causal mask. The "
+        "broken program has none, and no fault there. → Which line hides later tokens?",
+    ),
+    wrong(
+        _rotary(turn=turning(mix=_second_first)),
+        "the second member first | You've changed the order of the two lines, and now the first "
+        "member of a pair is computed from a second one that has been turned already. → Where "
+        "could both new members be kept until both are there?",
+    ),
+    wrong(
+        _rotary(turned="v"),
+        "only the values turned | It's the other way round with you: the values are turned, and "
+        "queries and keys aren't. → Which of the three should know where a token stands?",
+    ),
+    wrong(
+        _rotary(turned="qv"),
+        "queries and values turned | You turn queries and values. The keys aren't turned, so that "
+        "scores depend on where the query stands. → Which two meet in a score?",
+    ),
+    wrong(
+        _rotary(turned="kv"),
+        "keys and values turned | You turn keys and values. The queries aren't turned, so that "
+        "scores depend on where the key stands. → Which two meet in a score?",
+    ),
+    wrong(
+        _rotary(axis=-2),
+        "normalised over the queries | Your columns sum to 1, not your rows. The broken program "
+        "had this right. → Over which axis are the keys that one query chooses from?",
+    ),
+    wrong(
+        _rotary(scale=float),
+        "divided by d | Your weights are too even: the scores are divided by d, not by its root. "
+        "→ Which line of the broken program did it?",
+    ),
+    wrong(
+        _rotary(across=lambda k: k.T),
+        "axes counted from the front | For one sequence you're right. With axes in front yours "
+        "stops with an error: `.T` turns the order of *all* axes round. → Which two axes of the "
+        "keys have to change places, counted from the end?",
+    ),
+    wrong(
         _rotary(turned="q"),
         "only queries turned | Your keys aren't turned, so that scores depend on where the query "
         "stands, not on the distance. → Which two have to be turned so that only the difference of "
@@ -1190,7 +1489,7 @@ _ROTARY_WRONG = [
     ),
     wrong(
         _rotary(turn=turning(mix=lambda a, b, c, s: (a * c + b * s, b * c - a * s))),
-        "turned the other way | Queries and keys are turned clockwise, so before and behind have "
+        "turned the other way | Queries and keys are turned clockwise, so earlier and later have "
         "changed places. The broken program had the signs right. → Before which sine does the "
         "minus stand?",
     ),

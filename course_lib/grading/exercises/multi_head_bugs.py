@@ -18,9 +18,11 @@ from course_lib.grading.exercises.attention_variants import (
     by_torch,
     cut,
     every_other,
+    late,
     paste,
     plain_softmax,
     query_by_query,
+    softmax,
     torch_attention,
 )
 from course_lib.grading.exercises.entries import case, wrong
@@ -121,7 +123,27 @@ _NEXT_CUT = "Which axis has to be cut first, and which two swapped then?"
 _NEXT_MIXED = "Which two axes have to be neighbours before they become one?"
 _NEXT_EVEN = "How many numbers does one head's product add up?"
 
+
+def _without_batch(x: NDArray, w_qkv: NDArray, w_o: NDArray, n_heads: int) -> Any:
+    if x.ndim > 2:
+        raise ValueError
+    return _causal()(x, w_qkv, w_o, n_heads)
+
+
 _HEADS_WRONG = [
+    wrong(
+        _causal(split=cut),
+        f"one left: the split | One fault is left: {_CUT_UP}. → {_NEXT_CUT}",
+    ),
+    wrong(
+        _causal(merge=paste),
+        f"one left: the merge | One fault is left: {_MIXED}. The heads themselves are right. → "
+        f"{_NEXT_MIXED}",
+    ),
+    wrong(
+        _causal(scale=_whole),
+        f"one left: the scale | One fault is left, and one head hides it: {_EVEN}. → {_NEXT_EVEN}",
+    ),
     wrong(
         causal_heads_broken,
         f"the program as it was | This is what the broken program returns: {_CUT_UP}; {_MIXED}; "
@@ -144,19 +166,6 @@ _HEADS_WRONG = [
         f"{_EVEN}. → {_NEXT_CUT}",
     ),
     wrong(
-        _causal(split=cut),
-        f"one left: the split | One fault is left: {_CUT_UP}. → {_NEXT_CUT}",
-    ),
-    wrong(
-        _causal(merge=paste),
-        f"one left: the merge | One fault is left: {_MIXED}. The heads themselves are right. → "
-        f"{_NEXT_MIXED}",
-    ),
-    wrong(
-        _causal(scale=_whole),
-        f"one left: the scale | One fault is left, and one head hides it: {_EVEN}. → {_NEXT_EVEN}",
-    ),
-    wrong(
         _causal(split=every_other),
         "every h-th column | Your heads see whole tokens now, but head i has the columns i, i + h, "
         "…: neighbours were dealt out like cards. → In which order should the two new axes stand, "
@@ -168,6 +177,92 @@ _HEADS_WRONG = [
         "then all values'; you read them head by head, as GPT-NeoX stores them. → Which columns of "
         "`w_qkv` make the queries?",
         variant=True,
+    ),
+    wrong(
+        _causal(split=every_other, scale=_whole),
+        f"every h-th column, and the scale | Two faults are left. Head i has the columns i, i + h, "
+        f"…: neighbours were dealt out like cards. And {_EVEN}. → In which order should the two "
+        "new axes stand, (h, d/h) or (d/h, h)?",
+    ),
+    wrong(
+        _causal(scale=lambda d, h: 1.0),
+        "not scaled | The heads are right now, but the scale has gone with the fault. → How many "
+        "numbers does one head's product add up?",
+    ),
+    wrong(
+        _causal(scale=lambda d, h: d / h),
+        "divided by d/h | The heads are right now, but you divide scores by a head's width, not "
+        "by its root. → How fast does the spread of a sum of d/h products grow?",
+    ),
+    wrong(
+        _causal(scale=lambda d, h: sqrt(h)),
+        "scaled by √h | The heads are right now, but you divide scores by the root of the *number* "
+        "of heads. → How many numbers does one head's product add up?",
+    ),
+    wrong(
+        _causal(project=lambda heads, w_o: heads @ w_o.T),
+        "the output's matrix transposed | The heads are right now, but what they found is "
+        "multiplied by W_O transposed. The broken program had that right. → Which of its lines "
+        "used `w_o`?",
+    ),
+    wrong(
+        _causal(project=lambda heads, w_o: heads),
+        "no output projection | The heads are right now, but they only stand side by side. → Which "
+        "matrix hasn't been used?",
+    ),
+    wrong(
+        _causal(seen=lambda n: ~np.tri(n, k=-1, dtype=bool)),
+        "looking ahead | The heads are right now, but tokens see what comes after them and not "
+        "what came before. → What does a 1 in row i and column j of `np.tri` mean?",
+    ),
+    wrong(
+        _causal(seen=lambda n: np.tri(n, k=-1, dtype=bool), weigh=plain_softmax),
+        "the diagonal hidden | The heads are right now, but no token sees itself, and the first "
+        "one sees nothing, which gives NaN. → Which tokens may token 0 see?",
+    ),
+    wrong(
+        _causal(seen=lambda n: np.tri(n, k=-1, dtype=bool)),
+        "the diagonal hidden, zeros | The heads are right now, but no token sees itself, and the "
+        "first one sees nothing. → Which tokens may token 0 see?",
+    ),
+    wrong(
+        _causal(seen=lambda n: np.tri(n, k=1, dtype=bool)),
+        "one of the future visible | The heads are right now, but every token sees the one after "
+        "it. → Which diagonal of `np.tri` is the last that may be seen?",
+    ),
+    wrong(
+        _causal(hide=lambda s, mask: s, after_weights=late),
+        "masked after the softmax | The heads are right now, but hidden weights are set to 0 after "
+        "the softmax, so rows no longer sum to 1. → What has to be masked, the scores or the "
+        "weights?",
+    ),
+    wrong(
+        _causal(hide=lambda s, mask: np.where(mask, s, 0.0)),
+        "hidden scores set to 0 | The heads are right now, but a score of 0 is an ordinary score, "
+        "e⁰ = 1, and gets its share. → Which score gives the weight 0?",
+    ),
+    wrong(
+        _causal(parts=lambda w, h: [_thirds(w, h)[i] for i in (1, 0, 2)]),
+        "queries and keys exchanged | You take the first d columns for keys and the next for "
+        "queries. → Which columns of `w_qkv` make the queries?",
+    ),
+    wrong(
+        _causal(merge=lambda x: np.moveaxis(x, -3, -1).reshape(*x.shape[:-3], x.shape[-2], -1)),
+        "dealt out at the merge | The heads are right now, but columns take turns where they're "
+        "put together: head 0, head 1, …, head 0 again. → In which order stand the last two axes "
+        "before they become one?",
+    ),
+    wrong(
+        _causal(parts=lambda w, h: _thirds(w, h)[::-1]),
+        "read from the right | You take the first d columns for values and the last for queries. "
+        "→ Which columns of `w_qkv` make the queries?",
+    ),
+    wrong(
+        _without_batch,
+        "a batch has one more axis | For one text that's right. In a batch there's one more axis "
+        "in front, and a line of yours doesn't reckon with it: it unpacks two lengths, or names "
+        "axes counted from the front. → Which numbers name tokens and heads however many axes "
+        "there are in front?",
     ),
     wrong(
         _causal(seen=lambda n: np.ones((n, n), bool)),
@@ -256,7 +351,8 @@ def _masked(
     allowed: Callable[[NDArray, NDArray], NDArray] = lambda later, padding: ~(later | padding),
     fill: float = -np.inf,
     scale: Callable[[int], float] = sqrt,
-    late: bool = False,
+    masked_late: bool = False,
+    weigh: Callable[[NDArray], NDArray] = plain_softmax,
 ) -> Callable[..., Any]:
     """Return attention under the two masks with some steps replaced."""
 
@@ -266,8 +362,8 @@ def _masked(
         mask = allowed(place > place[:, None], (place >= lengths[:, None])[:, None, None, :])
         with np.errstate(all="ignore"):
             scores = q @ k.swapaxes(-2, -1) / scale(d_head)
-            weights = plain_softmax(scores if late else np.where(mask, scores, fill))
-            weights = weights * mask if late else weights + np.zeros(mask.shape)
+            weights = weigh(scores if masked_late else np.where(mask, scores, fill))
+            weights = weights * mask if masked_late else weights + np.zeros(mask.shape)
             return weights @ v, weights
 
     return attended
@@ -282,11 +378,11 @@ def _padded(b: int, h: int, n: int, w: int, *lengths: int) -> Callable[[int], di
 
 
 _PADDED_CASES = [
-    case("one token | its value", _padded(1, 1, 1, 2, 1)),
+    case("4 tokens, of which 2 are real | no future, no padding", _padded(1, 1, 4, 3, 2)),
     case("3 tokens, no padding | the future is hidden", _padded(1, 1, 3, 2, 3)),
-    case("4 tokens, of which 2 are real | so is the padding", _padded(1, 1, 4, 3, 2)),
+    case("one token | its value", _padded(1, 1, 1, 2, 1)),
     case("2 heads | one mask for both", _padded(1, 2, 5, 3, 4)),
-    case("3 texts of 5, 1 and 3 tokens, 2 heads | a mask a text", _padded(3, 2, 5, 4, 5, 1, 3)),
+    case("3 texts of 3, 1 and 5 tokens, 2 heads | a mask a text", _padded(3, 2, 5, 4, 3, 1, 5)),
 ]
 
 _OFTEN = (
@@ -298,18 +394,12 @@ _BOTH = (
     "through (`~(a & b)` is `~a | ~b`)"
 )
 
+_NOBODY = (
+    "Nobody reads what they find; it's enough that nobody sees them. → Which axis of the scores "
+    "does padding have to be hidden on?"
+)
+
 _PADDED_WRONG = [
-    wrong(
-        masked_attention_broken,
-        f"the program as it was | This is what the broken program returns. {_OFTEN}; and {_BOTH}. "
-        "→ Which of the branches of `np.where` belongs to a hidden look?",
-        program=as_cell(masked_attention_broken, "masked_attention"),
-    ),
-    wrong(
-        _masked(lambda later, padding: later & padding),
-        "as it was, with −∞ | −∞ shows what −10⁹ hid: whole rows are hidden, which gives NaN. "
-        f"{_OFTEN}; and {_BOTH}. → Which of the branches of `np.where` belongs to a hidden look?",
-    ),
     wrong(
         _masked(lambda later, padding: ~(later & padding)),
         f"one left: both | Hidden looks are hidden now. One fault is left: {_BOTH}. → If either of "
@@ -327,6 +417,17 @@ _PADDED_WRONG = [
         "to a hidden look?",
     ),
     wrong(
+        masked_attention_broken,
+        f"the program as it was | This is what the broken program returns. {_OFTEN}; and {_BOTH}. "
+        "→ Which of the branches of `np.where` belongs to a hidden look?",
+        program=as_cell(masked_attention_broken, "masked_attention"),
+    ),
+    wrong(
+        _masked(lambda later, padding: later & padding),
+        "as it was, with −∞ | −∞ shows what −10⁹ hid: whole rows are hidden, which gives NaN. "
+        f"{_OFTEN}; and {_BOTH}. → Which of the branches of `np.where` belongs to a hidden look?",
+    ),
+    wrong(
         _masked(lambda later, padding: ~later | padding),
         "only one turned round, with OR | You've turned `later` round and left `padding` as it "
         "was, so padding is visible to all. → What does True mean in each of the two?",
@@ -337,10 +438,115 @@ _PADDED_WRONG = [
         "was, so that tokens look at padding alone. → What does True mean in each of the two?",
     ),
     wrong(
-        _masked(lambda later, padding: ~later & ~padding.swapaxes(-2, -1)),
-        "padding along queries | Your padding lies along the axis of queries: padded tokens see "
-        "nothing, which gives NaN. It's enough that nobody sees them. The broken program had that "
-        "right. → Which axis of the scores is that of keys?",
+        _masked(lambda later, padding: ~(later | padding | padding.swapaxes(-2, -1))),
+        f"padded queries hidden as well | You hide padded *queries* too: their rows are all "
+        f"hidden, which gives NaN. {_NOBODY}",
+    ),
+    wrong(
+        _masked(
+            lambda later, padding: ~(later | padding | padding.swapaxes(-2, -1)), weigh=softmax
+        ),
+        f"padded queries hidden as well, zeros | You hide padded *queries* too: their weights are "
+        f"0. {_NOBODY}",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~(later | padding | padding.swapaxes(-2, -1)), fill=-1e9),
+        "padded queries hidden as well, −10⁹ | You hide padded *queries* too: a row of nothing but "
+        f"one finite number looks evenly at everything. {_NOBODY}",
+    ),
+    wrong(
+        _masked(lambda later, padding: later | padding, weigh=softmax),
+        "one left: inverted, zeros | The two are joined rightly now, and some of your rows are "
+        f"all 0. One fault is left: {_OFTEN}. → Which of the branches of `np.where` belongs to a "
+        "hidden look?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~later & padding),
+        "only one turned round, with −∞ | You've turned `later` round and left `padding` as it "
+        "was, so that tokens look at padding alone, or at nothing: NaN. → What does True mean in "
+        "each of the two?",
+    ),
+    wrong(
+        _masked(lambda later, padding: later & ~padding),
+        "the other one turned round | You've turned `padding` round and left `later` as it was, so "
+        "that tokens look at the future alone, or at nothing: NaN. → What does True mean in each "
+        "of the two?",
+    ),
+    wrong(
+        _masked(lambda later, padding: later & ~padding, fill=-1e9),
+        "the other one turned round, −10⁹ | You've turned `padding` round and left `later` as it "
+        "was, so that tokens look at the future alone. → What does True mean in each of the two?",
+    ),
+    wrong(
+        _masked(lambda later, padding: later | ~padding),
+        "the other one turned round, with OR | You've turned `padding` round and left `later` as "
+        "it was, and let either of them allow a look. → What does True mean in each of the two?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~(later.T | padding)),
+        "looking ahead | Padding is hidden now, but tokens see what comes after them and not what "
+        "came before. → Is the row of a mask the one who looks, or the one who is looked at?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~(later | np.eye(len(later), dtype=bool) | padding)),
+        "the diagonal hidden | Your tokens don't see themselves, and the first one sees nothing, "
+        "which gives NaN. → Is a token itself later than itself?",
+    ),
+    wrong(
+        _masked(scale=lambda d: 1.0),
+        "not scaled | The mask is right now, but the scale has gone. The broken program had it. → "
+        "By what did it divide scores?",
+    ),
+    wrong(
+        _masked(lambda later, padding: later & padding, weigh=softmax),
+        f"as it was, zeros | Whole rows of yours are hidden. {_OFTEN}; and {_BOTH}. → Which of the "
+        "branches of `np.where` belongs to a hidden look?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~later & padding, weigh=softmax),
+        "only one turned round, zeros | You've turned `later` round and left `padding` as it was, "
+        "so that tokens look at padding alone, or at nothing. → What does True mean in each of "
+        "the two?",
+    ),
+    wrong(
+        _masked(lambda later, padding: later & ~padding, weigh=softmax),
+        "the other one turned round, zeros | You've turned `padding` round and left `later` as it "
+        "was, so that tokens look at the future alone, or at nothing. → What does True mean in "
+        "each of the two?",
+    ),
+    wrong(
+        _masked(
+            lambda later, padding: ~(later | np.eye(len(later), dtype=bool) | padding),
+            weigh=softmax,
+        ),
+        "the diagonal hidden, zeros | Your tokens don't see themselves, and the first one sees "
+        "nothing. → Is a token itself later than itself?",
+    ),
+    wrong(
+        _masked(lambda later, padding: padding | True),
+        "no mask | Your tokens see everything, the padding and the future too. → Which two kinds "
+        "of keys are "
+        "to be hidden?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~(later ^ padding)),
+        "joined by XOR | You hide a look if exactly *one* of the two says so: where both do, it's "
+        "visible again. → If either of the two says hidden, what is the answer?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~(later | padding[:1])),
+        "the first text's mask for all | You hide in all texts what is padding in the first. → "
+        "Which axis of the mask is that of texts?",
+    ),
+    wrong(
+        _masked(lambda later, padding: ~(later | padding.all(axis=0, keepdims=True))),
+        "one length for all | You hide what is padding in the longest text. Shorter ones show "
+        "theirs. → Which axis of the mask is that of texts?",
+    ),
+    wrong(
+        _masked(weigh=lambda s: plain_softmax(s, -2)),
+        "softmax over queries | Your softmax runs along the queries. The broken program had that "
+        "right. → Along which axis lie the weights of one query?",
     ),
     wrong(
         _masked(lambda later, padding: ~padding),
@@ -353,7 +559,7 @@ _PADDED_WRONG = [
         "has gone?",
     ),
     wrong(
-        _masked(late=True),
+        _masked(masked_late=True),
         "masked after the softmax | Hidden weights are 0, but rows no longer sum to 1. → What has "
         "to be masked, the scores or the weights?",
     ),
@@ -439,6 +645,9 @@ def _chunk(
     past: Callable[[int, int], int] = lambda n_q, n_k: n_k - n_q,
     axis: int = -1,
     scale: Callable[[int], float] = sqrt,
+    fill: float = -np.inf,
+    weigh: Callable[..., NDArray] = plain_softmax,
+    masked_late: bool = False,
 ) -> Callable[..., Any]:
     """Return the chunk's attention with some steps replaced."""
 
@@ -447,7 +656,9 @@ def _chunk(
         back = np.arange(n_q)[:, None] + past(n_q, n_k) - np.arange(n_k)
         with np.errstate(all="ignore"):
             scores = q @ k.swapaxes(-2, -1) / scale(q.shape[-1])
-            weights = plain_softmax(np.where(seen(back, window), scores, -np.inf), axis)
+            mask = seen(back, window)
+            weights = weigh(scores if masked_late else np.where(mask, scores, fill), axis)
+            weights = weights * mask if masked_late else weights
             return weights @ v, weights
 
     return attended
@@ -463,8 +674,8 @@ def _chunked(n_q: int, n_k: int, w: int, window: int, *lead: int) -> Callable[[i
 
 
 _CHUNK_CASES = [
-    case("one new token, a wide window | it sees all", _chunked(1, 4, 3, 9)),
     case("a text at once, a wide window | nobody sees what comes after", _chunked(4, 4, 3, 9)),
+    case("one new token, a wide window | it sees all", _chunked(1, 4, 3, 9)),
     case("one new token, window 2 | itself and the one before", _chunked(1, 5, 2, 2)),
     case("window 1 | everybody sees themselves alone", _chunked(3, 3, 2, 1)),
     case("2 new tokens after 5, window 3 | the first stands at position 5", _chunked(2, 7, 4, 3)),
@@ -478,12 +689,6 @@ _NEXT_WIDE = "With window 1, which values of `back` may be seen?"
 
 _CHUNK_WRONG = [
     wrong(
-        chunk_attention_broken,
-        f"the program as it was | This is what the broken program returns: {_AHEAD}; and {_WIDE}. "
-        f"→ {_NEXT_AHEAD}",
-        program=as_cell(chunk_attention_broken, "chunk_attention"),
-    ),
-    wrong(
         _chunk(lambda back, window: (back >= -1) & (back < window)),
         f"one left: ahead | The window is right now. One fault is left: {_AHEAD}. → {_NEXT_AHEAD}",
     ),
@@ -491,6 +696,12 @@ _CHUNK_WRONG = [
         _chunk(lambda back, window: (back >= 0) & (back <= window)),
         f"one left: the window | Nobody sees the future now. One fault is left: {_WIDE}. → "
         f"{_NEXT_WIDE}",
+    ),
+    wrong(
+        chunk_attention_broken,
+        f"the program as it was | This is what the broken program returns: {_AHEAD}; and {_WIDE}. "
+        f"→ {_NEXT_AHEAD}",
+        program=as_cell(chunk_attention_broken, "chunk_attention"),
     ),
     wrong(
         _chunk(lambda back, window: (back > 0) & (back <= window)),
@@ -501,6 +712,80 @@ _CHUNK_WRONG = [
         _chunk(lambda back, window: (back >= 0) & (back < window - 1)),
         "the window one too narrow | Nobody sees the future now, but the window has become one too "
         f"narrow: with window 1 nobody sees anything. → {_NEXT_WIDE}",
+    ),
+    wrong(
+        _chunk(lambda back, window: (back > 0) & (back < window)),
+        "the diagonal hidden, and a window | Your tokens don't see themselves; with window 1 they "
+        f"see nothing. → {_NEXT_AHEAD}",
+    ),
+    wrong(
+        _chunk(lambda back, window: (back >= 0) | (back < window)),
+        "OR for AND | Your tokens see everything: each key passes one of the two comparisons. → "
+        "Which of & and | needs both?",
+    ),
+    wrong(
+        _chunk(lambda back, window: (-back >= 0) & (-back < window)),
+        "looking ahead | Your tokens see what comes after them, and not what came before: the sign "
+        f"of `back` has changed. → {_NEXT_AHEAD}",
+    ),
+    wrong(
+        _chunk(lambda back, window: (back >= 0) & (back < window), past=lambda n_q, n_k: n_k),
+        "all of the text before | You put the new tokens behind all n_k, but they're the last n_q "
+        "*of* them. → At which position stands the first new token if 5 came before?",
+    ),
+    wrong(
+        _chunk(scale=lambda d: 1.0),
+        "not scaled | The mask is right now, but the scale has gone. The broken program had it. → "
+        "By what did it divide scores?",
+    ),
+    wrong(
+        _chunk(lambda back, window: back >= -1),
+        f"no window, and ahead | The window has gone, and {_AHEAD}. → {_NEXT_AHEAD}",
+    ),
+    wrong(
+        _chunk(lambda back, window: back == 0),
+        "only themselves | Your tokens see themselves and nothing else, whatever the window is. → "
+        "Which values of `back` does a window of 3 hold?",
+    ),
+    wrong(
+        _chunk(lambda back, window: (back >= 0) & (back <= window + 1)),
+        f"the window two too wide | Nobody sees the future now, but the window is two too wide. → "
+        f"{_NEXT_WIDE}",
+    ),
+    wrong(
+        _chunk(lambda back, window: (back >= 0) & (np.arange(back.shape[1]) < window)),
+        "a window at the beginning | Your window holds the first tokens of the text, and stays "
+        f"there. It should move with the token that looks. → {_NEXT_WIDE}",
+    ),
+    wrong(
+        _chunk(
+            lambda back, window: (back >= 0) & (np.arange(back.shape[1]) >= back.shape[1] - window)
+        ),
+        "a window at the end | Your window holds the last tokens of the text, for all who look. It "
+        f"should move with each. → {_NEXT_WIDE}",
+    ),
+    wrong(
+        _chunk(
+            lambda back, window: (back >= 0) & (np.arange(back.shape[1]) >= back.shape[1] - window),
+            weigh=softmax,
+        ),
+        "a window at the end, zeros | Your window holds the last tokens of the text, for all who "
+        f"look; some see nothing. It should move with each. → {_NEXT_WIDE}",
+    ),
+    wrong(
+        _chunk(lambda back, window: ~((back >= 0) & (back < window)), weigh=softmax),
+        "mask inverted, zeros | Your tokens look exactly where they may not, or at nothing. → "
+        "Which of the branches of `np.where` is −∞?",
+    ),
+    wrong(
+        _chunk(fill=0.0),
+        "hidden scores set to 0 | A score of 0 is an ordinary score, e⁰ = 1, and gets its share. → "
+        "Which score gives the weight 0?",
+    ),
+    wrong(
+        _chunk(masked_late=True),
+        "masked after the softmax | Hidden weights are 0, but rows no longer sum to 1. → What has "
+        "to be masked, the scores or the weights?",
     ),
     wrong(
         _chunk(lambda back, window: back >= 0),
@@ -524,9 +809,9 @@ _CHUNK_WRONG = [
     ),
     wrong(
         _chunk(past=lambda n_q, n_k: n_k - n_q + 1),
-        "one position too late | All your tokens stand one position too late, so each sees the one "
-        "after it, and its window ends one too early. → At which position stands the last of n_k "
-        "tokens?",
+        "one position too late | It's as if all your tokens stood one position too late: each sees "
+        "the one after it, and its window ends one too early. → At which position stands the last "
+        "of n_k tokens?",
     ),
     wrong(
         _chunk(lambda back, window: ~((back >= 0) & (back < window))),

@@ -45,13 +45,15 @@ def standard(x: NDArray, axis: Any = -1, eps: float = 1e-5, ddof: int = 0) -> ND
 # -- 07.layer_norm ---------------------------------------------------------------------------------
 
 
-def _normed(*shape: int, shift: float = 0.0, **more: Any) -> Callable[[int], dict[str, Any]]:
-    """Draw tokens whose means are not 0, and γ and β."""
+def _normed(
+    *shape: int, shift: float = 0.0, spread: float = 2.0, **more: Any
+) -> Callable[[int], dict[str, Any]]:
+    """Draw tokens whose means are not 0, and γ and β. In a wide spread ε doesn't show."""
 
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 2, *shape])
         return {
-            "x": draw(rng, *shape, spread=2.0) + shift,
+            "x": draw(rng, *shape, spread=spread) + shift,
             "gamma": draw(rng, shape[-1]) + 2.5,
             "beta": draw(rng, shape[-1]) + 0.35,
             **more,
@@ -61,27 +63,30 @@ def _normed(*shape: int, shift: float = 0.0, **more: Any) -> Callable[[int], dic
 
 
 def _even_token(seed: int) -> dict[str, Any]:
-    inputs = _normed(3, 2)(seed)
-    inputs["x"][1] = 4.0
+    inputs = _normed(3, 2, spread=400.0)(seed)
+    inputs["x"][1] = 400.0
     return inputs
 
 
 _LAYER_CASES = [
     case(
-        "one token 1, 2, 3, 4, with γ = 1 and β = 0 | mean 0, mean square 1",
+        "two tokens, with γ = 1 and β = 0 | each has mean 0, mean square 1",
         {
-            "x": np.array([[1.0, 2.0, 3.0, 4.0]]),
+            "x": np.array([[100.0, 200.0, 300.0, 400.0], [500.0, 100.0, 100.0, 500.0]]),
             "gamma": np.ones(4),
             "beta": np.zeros(4),
         },
     ),
-    case("5 tokens of width 3 | each token alone, then γ and β", _normed(5, 3, shift=0.7)),
+    case(
+        "5 tokens of width 3 | each token alone, then γ and β",
+        _normed(5, 3, shift=70.0, spread=400.0),
+    ),
     case("ε = 0.1 | where ε stands makes a difference", _normed(3, 5, eps=0.1)),
     case("a token of equal numbers | it comes out as β", _even_token),
     case("4 tokens of width 4 | the last axis, though both are equally long", _normed(4, 4)),
     case(
         "2 sequences of 3 tokens, width 4 | whatever axes stand in front",
-        _normed(2, 3, 4, shift=-0.4),
+        _normed(2, 3, 4, shift=-40.0, spread=400.0),
     ),
     case(
         "numbers far from 0 | a shift of a token changes nothing",
@@ -136,8 +141,9 @@ _LAYER_WRONG = [
     ),
     wrong(
         _divided(lambda x, eps: np.sqrt(_var(x)) + eps),
-        "ε outside the root | Your numbers are off in the fifth or sixth digit, and by much more "
-        "with ε = 0.1: you add it to the standard deviation. → Is ε added to the variance or to "
+        "ε outside the root | With large tokens and a tiny ε it can't be seen, with tokens "
+        "near 1 in the fifth or sixth digit, and with ε = 0.1 by far: you add it to the standard "
+        "deviation. → Is ε added to the variance or to "
         "its root?",
     ),
     wrong(
@@ -145,6 +151,17 @@ _LAYER_WRONG = [
         "divided by d − 1, ε outside the root | Two things: your variance divides by d − 1, as "
         "`torch.std` does, and ε is added to the root in the place of the variance. → Which "
         "formula for σ does the text give?",
+    ),
+    wrong(
+        _divided(lambda x, eps: np.maximum(np.sqrt(_var(x)), eps)),
+        "ε as a lower bound | You divide by the larger one of σ and ε. So ε has no say in any "
+        "ordinary token. → To what is ε added in the formula?",
+    ),
+    wrong(
+        _layer(lambda x, eps: ((x.T - x.mean(-1)) / np.sqrt(x.var(-1) + eps)).T),
+        "turned round with .T | For one sequence you're right. In a batch `.T` turns the order of "
+        "*all* axes round. → Which argument of `mean` keeps the axis, so that nothing has to be "
+        "turned?",
     ),
     wrong(
         _layer(lambda x, eps: standard(x, 0, eps)),
@@ -308,20 +325,20 @@ def _backward(*shape: int, **more: Any) -> Callable[[int], dict[str, Any]]:
 
 _BACKWARD_CASES = [
     case(
-        "one token, γ = 1 | the worked example",
+        "one token, γ = 1, ε = 3 | a gradient on the first number alone",
         {
             "x": np.array([[1.0, 3.0]]),
             "gamma": np.ones(2),
             "d_output": np.array([[1.0, 0.0]]),
-            "eps": 1.0,
+            "eps": 3.0,
         },
     ),
     case(
-        "the same gradient everywhere, γ = 1 | a shift of the output can't come from x",
+        "gradients that are nearly alike, γ = 1 | what they share can't come from x",
         {
             "x": np.array([[1.0, -2.0, 4.0], [0.0, 5.0, 1.0]]),
             "gamma": np.ones(3),
-            "d_output": np.array([[2.0, 2.0, 2.0], [3.0, 3.0, 3.0]]),
+            "d_output": np.array([[2.3, 2.0, 2.0], [3.0, 3.0, 3.6]]),
         },
     ),
     case("one token of width 4 | γ weighs the gradient", _backward(1, 4)),
@@ -341,6 +358,7 @@ def _back(
     own_eps: float | None = None,
     d_gamma: Callable[..., Any] = lambda d, h, x: _summed(d * h),
     d_beta: Callable[..., Any] = lambda d: _summed(d),
+    weighed: str = "",
     order: tuple[int, int, int] = (0, 1, 2),
 ) -> Callable[..., tuple[Any, Any, Any]]:
     """Return the backward pass with some steps replaced."""
@@ -355,7 +373,11 @@ def _back(
         else:
             dx = g - mean * g.mean(-1, keepdims=True) - slope * h * (g * h).mean(-1, keepdims=True)
             dx = dx / sigma if scaled else dx
-        parts = (dx, d_gamma(d_output, h, x), d_beta(d_output))
+        parts = (
+            dx,
+            d_gamma(g if "gamma" in weighed else d_output, h, x),
+            d_beta(g if "beta" in weighed else d_output),
+        )
         return tuple(parts[i] for i in order)
 
     return backward
@@ -367,6 +389,27 @@ def _summed(d: NDArray) -> NDArray:
 
 def _averaged(d: NDArray) -> NDArray:
     return d.mean(axis=tuple(range(d.ndim - 1)))
+
+
+def _back_last(g: NDArray, h: NDArray, sigma: NDArray, gamma: NDArray) -> NDArray:
+    """Go back through x̂ first and multiply by γ then."""
+    d = g / gamma
+    d = d - d.mean(-1, keepdims=True) - h * (d * h).mean(-1, keepdims=True)
+    return gamma * d / sigma
+
+
+def _row_mean(g: NDArray) -> Any:
+    return g.mean(-1, keepdims=True)
+
+
+def _centred(g: NDArray) -> Any:
+    return g - _row_mean(g)
+
+
+def _back_less(g: NDArray, h: NDArray, sigma: NDArray, gamma: NDArray) -> NDArray:
+    """Divide both sums by d − 1."""
+    n = g.shape[-1] - 1
+    return (g - g.sum(-1, keepdims=True) / n - h * (g * h).sum(-1, keepdims=True) / n) / sigma
 
 
 def _back_sums(g: NDArray, h: NDArray, sigma: NDArray, gamma: NDArray) -> NDArray:
@@ -398,6 +441,33 @@ _BACKWARD_WRONG = [
         "before it reaches x̂. → What is the gradient of γ·x̂ + β with respect to x̂?",
     ),
     wrong(
+        _back(d_x=_back_last),
+        "γ at the end of dx | With γ = 1 your dx is right. Otherwise γ comes too late: it stands "
+        "in front of the whole, but on its way back the gradient passes it before the means are "
+        "taken. → Which step of the forward pass is the last, and so the first to go back "
+        "through?",
+    ),
+    wrong(
+        _back(weighed="gamma beta"),
+        "γ in dgamma and dbeta | With γ = 1 you're right. Your dgamma and dbeta add up γ·d_output, "
+        "the gradient that goes on to x̂. → What is the derivative of γ·x̂ + β with respect to β?",
+    ),
+    wrong(
+        _back(weighed="gamma"),
+        "γ in dgamma | With γ = 1 you're right. Your dgamma adds up γ·d_output·x̂, from the "
+        "gradient that goes on to x̂. → What is the derivative of γ·x̂ with respect to γ?",
+    ),
+    wrong(
+        _back(weighed="beta"),
+        "γ in dbeta | With γ = 1 you're right. Your dbeta adds up γ·d_output, the gradient that "
+        "goes on to x̂. → What is the derivative of γ·x̂ + β with respect to β?",
+    ),
+    wrong(
+        _back(own_eps=0.0),
+        "σ in the place of s | Your x̂ and your dx divide by the deviation without ε, which shows "
+        "where ε is large. → What does the text call s, and what σ?",
+    ),
+    wrong(
         _back(scaled=False),
         "not divided by σ | Your dx is right but for a factor, a different one for each token. → "
         "What does the forward pass divide by, and where is that in your dx?",
@@ -407,6 +477,44 @@ _BACKWARD_WRONG = [
         "sums in the place of means | Both corrections in your dx are d times too large: you take "
         "sums over the token where means belong. → How much does the mean move when one of d "
         "numbers moves by 1?",
+    ),
+    wrong(
+        _back(d_x=lambda g, h, s, gamma: (_centred(g) - h * _row_mean(g * h)) * s),
+        "multiplied by s | Your dx is multiplied by s where it should be divided. With s near 1 "
+        "that hardly shows. → What does a division by s do to the gradient on its way back?",
+    ),
+    wrong(
+        _back(d_x=lambda g, h, s, gamma: (_centred(g) - h * _row_mean(g * h)) / s**2),
+        "divided by the variance, dx | Your dx is divided by s² where s belongs. → By what does "
+        "the forward pass divide x − μ?",
+    ),
+    wrong(
+        _back(slope=2.0),
+        "the way through s twice | The correction for s is twice too large in your dx: the 2 from "
+        "the square meets the ½ from the root. → What is the derivative of √(σ² + ε) with respect "
+        "to σ²?",
+    ),
+    wrong(
+        _back(d_x=lambda g, h, s, gamma: (_centred(g) - h * g * h) / s),
+        "a product without its mean | In the correction for s each number meets only its own "
+        "gradient. But all numbers of the token go through the same s. → Over what is the mean of "
+        "g·x̂ taken?",
+    ),
+    wrong(
+        _back(mean=-1.0),
+        "the sign of the first way back | In your dx the mean of the gradients is added. A larger "
+        "mean makes outputs *smaller*. → What is the derivative of x − μ with respect to μ?",
+    ),
+    wrong(
+        _back(d_x=lambda g, h, s, gamma: g),
+        "only γ on the way to x | Your dx is γ·d_output: the gradient of x̂, not yet of x. → "
+        "Through what does x become x̂?",
+    ),
+    wrong(
+        _back(d_x=_back_less),
+        "divided by d − 1, dx | Both corrections in your dx are divided by d − 1, as an estimate "
+        "from a sample would be. → By what did the forward pass divide the sum, for mean and "
+        "variance?",
     ),
     wrong(
         _back(d_gamma=lambda d, h, x: _summed(d * x)),
@@ -526,9 +634,11 @@ LAYER_NORM_BACKWARD = Exercise(
 # -- 07.rms_norm -----------------------------------------------------------------------------------
 
 
-def _scaled(*shape: int, shift: float = 1.3, **more: Any) -> Callable[[int], dict[str, Any]]:
+def _scaled(
+    *shape: int, shift: float = 130.0, spread: float = 200.0, **more: Any
+) -> Callable[[int], dict[str, Any]]:
     def build(seed: int) -> dict[str, Any]:
-        inputs = _normed(*shape, shift=shift)(seed)
+        inputs = _normed(*shape, shift=shift, spread=spread)(seed)
         del inputs["beta"]
         return {**inputs, **more}
 
@@ -537,15 +647,18 @@ def _scaled(*shape: int, shift: float = 1.3, **more: Any) -> Callable[[int], dic
 
 _RMS_CASES = [
     case(
-        "one token 3, 4, with γ = 1 | mean square 1",
-        {"x": np.array([[3.0, 4.0]]), "gamma": np.ones(2)},
+        "one token 300, 400, with γ = 1 | mean square 1",
+        {"x": np.array([[300.0, 400.0]]), "gamma": np.ones(2)},
     ),
     case("5 tokens of width 3 | each token alone, means stay", _scaled(5, 3)),
-    case("ε = 0.1 | where ε stands makes a difference", _scaled(3, 5, eps=0.1)),
+    case(
+        "ε = 0.1 | where ε stands makes a difference",
+        _scaled(3, 5, shift=1.3, spread=2.0, eps=0.1),
+    ),
     case(
         "a token of zeros | it stays 0",
         {
-            "x": np.array([[0.0, 0.0, 0.0], [2.0, -1.0, 2.0]]),
+            "x": np.array([[0.0, 0.0, 0.0], [200.0, -100.0, 200.0]]),
             "gamma": np.array([1.0, 2.0, 3.0]),
         },
     ),
@@ -599,6 +712,24 @@ _RMS_WRONG = [
         "can: you add ε to the root. → To what is it added in the formula?",
     ),
     wrong(
+        _rms(
+            lambda x, eps: np.sqrt((x**2).sum(-1, keepdims=True) / (x.shape[-1] - 1) + eps),
+        ),
+        "divided by d − 1 | Your mean square divides by d − 1, as an estimate from a sample does. "
+        "→ How many squares are there in a token of width d?",
+    ),
+    wrong(
+        _rms(lambda x, eps: np.maximum(_size(x, 0.0), eps)),
+        "ε as a lower bound | You divide by the larger one of the root and ε. So ε has no say in "
+        "any ordinary token. → To what is ε added in the formula?",
+    ),
+    wrong(
+        lambda x, gamma, eps=1e-6: (x.T / np.sqrt((x**2).mean(-1) + eps)).T * gamma,
+        "turned round with .T | For one sequence you're right. In a batch `.T` turns the order of "
+        "*all* axes round. → Which argument of `mean` keeps the axis, so that nothing has to be "
+        "turned?",
+    ),
+    wrong(
         _rms(lambda x, eps: _size(x, 1e-6)),
         "ε ignored | With ε left out by the caller you're right; with ε = 0.1 it shows that you "
         "use a constant. → Where does your function use its argument `eps`?",
@@ -606,8 +737,8 @@ _RMS_WRONG = [
     wrong(
         _rms(lambda x, eps: _size(x, 1e-5 if eps == 1e-6 else eps)),
         "layer norm's ε | this exercise uses 10⁻⁶ for ε where the caller gives none; yours is "
-        "layer norm's 10⁻⁵, which shows with tiny numbers (Llama 2 and 3 use it, the first Llama "
-        "didn't). → Which default does the docstring's signature have?",
+        "layer norm's 10⁻⁵, which shows with tiny numbers. → Which default does the docstring's "
+        "signature have?",
         variant=True,
     ),
     wrong(
@@ -795,7 +926,54 @@ def _standard_in_place(x: NDArray, axis: Any, eps: float) -> NDArray:
     return x
 
 
+_AVERAGED: dict[Any, str] = {
+    0: "over the sequences alone, for each place of each feature",
+    2: "over the numbers of each token, as layer norm does",
+    (0, 1): "over all tokens of all sequences, as batch norm does",
+    (0, 2): "over the sequences and features at each place",
+    (1, 2): "over all numbers of each sequence, as sequence norm does",
+    None: "over the whole array",
+}
+_LEFT = {
+    "batch": "Which axis alone keeps means of its own, if there are d of them",
+    "layer": "Which two axes keep means of their own, if there are b·n of them",
+    "sequence": "Which axis alone keeps means of its own, if there are b of them",
+}
+
 _AXIS_WRONG = [
+    *(
+        wrong(
+            _along({kind: axes}),
+            f"{kind} norm alone, axes {axes} | The other kinds may be right; your {kind} norm "
+            f"averages {_AVERAGED[axes]}. → {_LEFT[kind]}?",
+        )
+        for kind, wrong_axes in (
+            ("batch", (2, (0, 2), (1, 2))),
+            ("layer", ((0, 1), (0, 2), None)),
+            ("sequence", (0, 2, (0, 1), (0, 2))),
+        )
+        for axes in wrong_axes
+    ),
+    wrong(
+        _along({"batch": None, "layer": None, "sequence": None}),
+        "everything over everything | Whatever is asked for, there's a single mean for the whole "
+        "array. → What do `mean()` and `var()` cover when they aren't told an axis?",
+    ),
+    wrong(
+        _along({}, lambda x, axis, eps: standard(x, axis, 0.0)),
+        "no ε at all | The axes are right, and ε is missing: off in the fifth or sixth digit, and "
+        "with ε = 0.1 by far. → What stands under the root in the formula?",
+    ),
+    wrong(
+        _along(
+            {},
+            lambda x, axis, eps: (
+                (x - x.mean(axis=axis, keepdims=True)) / (x.var(axis=axis, keepdims=True) + eps)
+            ),
+        ),
+        "divided by the variance | The axes are right, but you divide by the variance. → What must "
+        "numbers be divided by so that their variance is 1?",
+    ),
     wrong(
         _along({"batch": 0, "layer": 2, "sequence": 1}),
         "the axis of that name | You average along the axis that each kind is named after, one at "
@@ -841,6 +1019,58 @@ _AXIS_WRONG = [
         "layer norm over the last two axes | Your layer norm has one mean for each sequence, not "
         "for each token, and so it is the same as sequence norm. → How many tokens share the "
         "statistics of layer norm?",
+    ),
+    wrong(
+        _along({"batch": None}),
+        "batch norm over everything | Your batch norm has a single mean for the whole array, so "
+        "that features are mixed. → How many features are there, and how many means does each "
+        "have?",
+    ),
+    wrong(
+        _along({"sequence": None}),
+        "sequence norm over everything | With one sequence you're right. With several, your "
+        "sequence norm has a single mean for all of them. → Which axis has to keep means of its "
+        "own?",
+    ),
+    wrong(
+        _along({"batch": None, "sequence": None}),
+        "batch and sequence norm over everything | Both your batch norm and your sequence norm "
+        "have a single mean for the whole array. → Which axis keeps means of its own in each of "
+        "them?",
+    ),
+    wrong(
+        _along({"batch": 0, "sequence": (0, 1)}),
+        "one axis too few, one kind too far | Your batch norm averages over the sequences alone, "
+        "and your sequence norm over sequences and tokens, which is batch norm. → Which axis keeps "
+        "means of its own in each of them?",
+    ),
+    wrong(
+        _along({"layer": 1}),
+        "layer norm along the tokens | Your layer norm averages over the tokens of a sequence, one "
+        "feature at a time, so that a token depends on later ones. → Which axis holds the numbers "
+        "of one token?",
+    ),
+    wrong(
+        _along({"layer": 0}),
+        "layer norm along the batch | Your layer norm compares tokens at the same place of "
+        "different sequences. → Which axis holds the numbers of one token?",
+    ),
+    wrong(
+        _along(
+            {},
+            lambda x, axis, eps: (
+                (x - x.mean(axis=axis, keepdims=True)) / (x.std(axis=axis, keepdims=True) + eps)
+            ),
+        ),
+        "ε outside the root | The axes are right, and ε is added to the deviation in the place of "
+        "the variance: off in the fifth or sixth digit, and with ε = 0.1 by far. → What stands "
+        "under the root in the formula?",
+    ),
+    wrong(
+        _along({}, lambda x, axis, eps: standard(x, axis, eps, 1)),
+        "divided by one less | The axes are right, but your variance divides by the count less "
+        "one, as an estimate from a sample does (and `torch.var` by default). → What does the "
+        "worked example divide the four squares by?",
     ),
     wrong(
         _along({"batch": 2, "sequence": 2}),

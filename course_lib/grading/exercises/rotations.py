@@ -115,24 +115,27 @@ def _turned(
 
 
 _ROTATION_CASES = [
-    case("position 0 | nothing turns", _turned(1, 4, pairs=2, positions=[0])),
     case(
-        "a quarter turn a position | (1, 0), (0, 1), (−1, 0), (0, −1)",
+        "positions 0 and 3 | the first vector stays as it is",
+        _turned(2, 4, pairs=2, positions=[0, 3]),
+    ),
+    case(
+        "a quarter turn a position | (2, 1), (−1, 2), (−2, −1), (1, −2)",
         {
-            "x": np.array([[1.0, 0.0]] * 4),
+            "x": np.array([[2.0, 1.0]] * 4),
             "positions": np.arange(4),
             "frequencies": np.array([pi / 2]),
         },
+    ),
+    case(
+        "positions 7, 2 and 30 | not counted, but given",
+        _turned(3, 4, pairs=2, positions=[7, 2, 30]),
     ),
     case(
         "one vector 1, 2, …, 8 at position 3 | four pairs, each at its own speed",
         {"x": np.arange(1.0, 9.0)[None], "positions": np.array([3]), "frequencies": _SLOWER.copy()},
     ),
     case("5 tokens of width 6 | each by its own position", _turned(5, 6, pairs=3)),
-    case(
-        "positions 7, 2 and 30 | not counted, but given",
-        _turned(3, 4, pairs=2, positions=[7, 2, 30]),
-    ),
     case(
         "2 sequences, 3 heads, 4 tokens, width 6 | whatever axes stand in front",
         _turned(2, 3, 4, 6, pairs=3),
@@ -165,6 +168,32 @@ def _all_columns(layout: str) -> Callable[..., Any]:
         angle = _angles(positions, frequencies, x)
         a, b = _rotation(*split(x, layout, x.shape[-1] // 2), np.cos(angle), np.sin(angle))
         return glue(a, b, layout)
+
+    return turn
+
+
+def _last_columns(layout: str) -> Callable[..., Any]:
+    """Turn the last columns in the place of the first ones."""
+
+    def turn(x: NDArray, positions: NDArray, frequencies: NDArray) -> Any:
+        start = x.shape[-1] - 2 * len(frequencies)
+        turned = turning(layout)(x[..., start:], positions, frequencies)
+        return np.concatenate([x[..., :start], turned], axis=-1)
+
+    return turn
+
+
+def _partners_from(start: Callable[[int, int], int]) -> Callable[..., Any]:
+    """Pair the first p columns with p others, from a column that depends on the width and p."""
+
+    def turn(x: NDArray, positions: NDArray, frequencies: NDArray) -> Any:
+        p, angle = len(frequencies), _angles(positions, frequencies, x)
+        at = start(x.shape[-1], p)
+        turned = x.copy()
+        turned[..., :p], turned[..., at : at + p] = _rotation(
+            x[..., :p], x[..., at : at + p], np.cos(angle), np.sin(angle)
+        )
+        return turned
 
     return turn
 
@@ -206,6 +235,33 @@ def _rotation_wrong(layout: str, other: str) -> list[Misconception]:
             "before both sines. → What becomes of (0, 1) after a quarter turn?",
         ),
         wrong(
+            turning(layout, mix=lambda a, b, c, s: (a * c - b * s, b * c - a * s)),
+            "two minuses | Your vectors change their length, so this is no rotation: there's a "
+            "minus before both sines. → What becomes of (1, 0) after a quarter turn?",
+        ),
+        wrong(
+            turning(layout, mix=lambda a, b, c, s: (a * c, b * c)),
+            "only the cosines | Your pairs shrink and don't turn: each member is multiplied by the "
+            "cosine, and nothing of its partner comes in. → Where does (1, 0) point after a "
+            "quarter turn?",
+        ),
+        wrong(
+            turning(layout, mix=lambda a, b, c, s: (a * c - b * s, a * s - b * c)),
+            "mirrored | At position 0 nothing should move, but your second members change their "
+            "sign: you mirror the pairs. → Which sign does b cos have in the second member?",
+        ),
+        wrong(
+            turning(layout, mix=lambda a, b, c, s: (a * s + b * c, a * c - b * s)),
+            "the members changed places | Your numbers are right, but first and second members "
+            "have changed places, even at position 0. → Which of the two comes first in the "
+            "array that you put together?",
+        ),
+        wrong(
+            turning(layout, mix=lambda a, b, c, s: (a, b)),
+            "nothing turned | Your vectors come back as they went in, at every position. → In "
+            "which line do the turned numbers get into the array that you return?",
+        ),
+        wrong(
             turning(layout, mix=lambda a, b, c, s: (a * s - b * c, a * c + b * s)),
             "sine and cosine changed places | At position 0 nothing should move, but yours does: "
             "sine and cosine have changed places. → Which of the two is 1 at angle 0?",
@@ -215,6 +271,12 @@ def _rotation_wrong(layout: str, other: str) -> list[Misconception]:
             "the first member changed too early | The first member of each pair is right, the "
             "second isn't: it's computed from a first member that has been turned already. → Which "
             "value of a belongs in a sin + b cos, and is it still there?",
+        ),
+        wrong(
+            turning(layout, mix=lambda a, b, c, s: (a * c - (a * s + b * c) * s, a * s + b * c)),
+            "the second member changed too early | The second member of each pair is right, the "
+            "first isn't: it's computed from a second member that has been turned already. → "
+            "Which value of b belongs in a cos − b sin, and is it still there?",
         ),
         wrong(
             turning(layout, mix=stale, in_place=True),
@@ -233,6 +295,32 @@ def _rotation_wrong(layout: str, other: str) -> list[Misconception]:
             "counted from 1 | Your vectors are one position too far. Scores wouldn't show it, "
             "since only differences matter there; a cache that counts from 0 would. → What "
             "happens at position 0?",
+        ),
+        wrong(
+            turning(layout, angles=lambda p, f, x: 0 * p[..., None] + f),
+            "no positions | All your vectors turn by the same angles, those of position 1: the "
+            "positions don't come in. → By what is a frequency to be multiplied?",
+        ),
+        wrong(
+            turning(layout, angles=lambda p, f, x: p[..., None] + f),
+            "position plus frequency | Your angles are sums, m + θ, so that even at position 0 "
+            "every pair turns. → What is the angle of a pair that makes θ a position, after m of "
+            "them?",
+        ),
+        wrong(
+            turning(layout, angles=lambda p, f, x: p[..., None] / f),
+            "divided by the frequency | Your slow pairs turn fastest: the position is divided by "
+            "the frequency. → By which angle does a pair with θ = 0.01 turn in 100 positions?",
+        ),
+        wrong(
+            turning(layout, angles=lambda p, f, x: 2 * pi * p[..., None] * f),
+            "turns for radians | Your angles are 2π times too large: the frequencies are taken for "
+            "turns a position. → In which unit does the docstring give them?",
+        ),
+        wrong(
+            turning(layout, angles=lambda p, f, x: p[..., None] * f[::-1]),
+            "the slowest pair first | The last frequency turns your first pair. With one pair that "
+            "makes no difference, with more it does. → Which frequency belongs to pair 0?",
         ),
         wrong(
             turning(layout, angles=lambda p, f, x: np.arange(x.shape[-2])[:, None] * f),
@@ -278,6 +366,17 @@ def _rotation_wrong(layout: str, other: str) -> list[Misconception]:
             turning(layout, rest=lambda rest: rest[..., :0]),
             "the other columns are missing | Where only some of the columns turn, the others are "
             "gone from your result. → How wide must it be?",
+        ),
+        wrong(
+            turning(layout, rest=lambda rest: 0 * rest),
+            "the other columns are zero | Where only some of the columns turn, the others are 0 in "
+            "your result: nothing has been written there. → With what should the new array begin, "
+            "so that they stay as they are?",
+        ),
+        wrong(
+            _last_columns(layout),
+            "the last columns turned | Where only some of the columns turn, you turn the last ones "
+            "and leave the first alone. → Which columns does the docstring say turn?",
         ),
         wrong(
             _all_columns(layout),
@@ -360,6 +459,21 @@ def _rotation_alternatives(layout: str, torch: Callable[..., Any]) -> list[Any]:
     ]
 
 
+_HALVES_WRONG = [
+    wrong(
+        _partners_from(lambda d, p: d // 2),
+        "halves of the whole width | Where only some of the columns turn, you pair column i with "
+        "d/2 + i. The halves are those of the part that turns, 2p columns wide. → Which column is "
+        "the partner of column 0, if there are p frequencies?",
+    ),
+    wrong(
+        _partners_from(lambda d, p: d - p),
+        "partners at the end | Where only some of the columns turn, you pair the first p columns "
+        "with the last p. Those stay as they are. → Which column is the partner of column 0, if "
+        "there are p frequencies?",
+    ),
+]
+
 ROTATE_INTERLEAVED = Exercise(
     id="08.rotate_interleaved",
     function="rotate_interleaved",
@@ -372,10 +486,11 @@ ROTATE_INTERLEAVED = Exercise(
     hints=[
         "The angle of pair i at position m is m θ_i: one table of angles, with a row for each "
         "position and a column for each pair.",
-        "The first members of all pairs are the even columns, `x[..., 0::2]`, the second ones the "
-        "odd columns. Turn both, each from the values that they had before.",
+        "Of the first n = 2 · len(frequencies) columns the even ones, `x[..., 0:n:2]`, are the "
+        "first members of the pairs, the odd ones the second. Turn both, each from the values "
+        "that they had before.",
         "`positions[..., None] * frequencies` is the table. `np.stack([a, b], axis=-1)`, reshaped, "
-        "puts two arrays together as neighbours; `2 * len(frequencies)` columns turn.",
+        "puts two arrays together as neighbours; columns from n on follow as they were.",
     ],
     points=3,
     minutes=15,
@@ -389,14 +504,14 @@ ROTATE_HALF_SPLIT = Exercise(
     guarded=[ref.rotate_interleaved],
     cases=_ROTATION_CASES,
     returns=("turned",),
-    misconceptions=_rotation_wrong("half-split", "interleaved"),
+    misconceptions=[*_rotation_wrong("half-split", "interleaved"), *_HALVES_WRONG],
     alternatives=_rotation_alternatives("half-split", _torch_half_split),
     hints=[
         "Angles and rotation are those of the first exercise; only the columns that make a pair "
         "are others.",
-        "With m frequencies, the first members of the pairs are columns 0 to m − 1, the second "
-        "ones columns m to 2m − 1. Columns from 2m on stay as they are.",
-        "`a, b = x[..., :m], x[..., m:2 * m]`; after turning, `np.concatenate` puts both halves "
+        "With p frequencies, the first members of the pairs are columns 0 to p − 1, the second "
+        "ones columns p to 2p − 1. Columns from 2p on stay as they are.",
+        "`a, b = x[..., :p], x[..., p:2 * p]`; after turning, `np.concatenate` puts both halves "
         "and the rest side by side.",
     ],
     points=2,
