@@ -1497,3 +1497,75 @@ def check_last_queries(n_q: Any, n_k: Any) -> None:
     check_positive_int("n_k", n_k)
     if n_k < n_q:
         raise ValueError(f"n_k must be at least n_q = {n_q}; got {n_k}")
+
+
+def check_kv_heads(n_heads: Any, n_kv_heads: Any) -> None:
+    """Raise unless each head of keys and values can serve as many query heads as every other.
+
+    Examples
+    --------
+    >>> check_kv_heads(6, 4)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_kv_heads must divide n_heads, 6; got 4
+    """
+    check_positive_int("n_heads", n_heads)
+    check_divides("n_kv_heads", n_kv_heads, "n_heads", n_heads)
+
+
+def check_repeated(x: Any, n_groups: Any) -> None:
+    """Raise unless every head of `x` can be repeated `n_groups` times."""
+    check_heads("x", x)
+    check_positive_int("n_groups", n_groups)
+
+
+def check_grouped_query_inputs(
+    x_q: Any, x_kv: Any, matrices: Sequence[Any], n_heads: Any, n_kv_heads: Any
+) -> None:
+    """Raise unless the arguments of grouped-query attention fit together, the mask aside.
+
+    Parameters
+    ----------
+    x_q, x_kv : array or tensor, (..., n_q, d) and (..., n_k, d_kv)
+    matrices : four arrays or tensors
+        w_q, w_k, w_v and w_o: (d, h d_k), (d_kv, h_kv d_k), (d_kv, h_kv d_v) and (h d_v, d_out).
+    n_heads, n_kv_heads : int
+        h and h_kv.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    w_q, w_k, w_v, w_o = matrices
+    check_sequence("x_q", x_q, "(..., n_q, d)")
+    check_sequence("x_kv", x_kv, "(..., n_k, d_kv)")
+    check_leading("x_kv", x_kv, "x_q", tuple(x_q.shape[:-2]), 2)
+    check_same_dtype(x_q=x_q, x_kv=x_kv)
+    check_projection("x_q", x_q, "w_q", w_q, "b_q", None)
+    check_projection("x_kv", x_kv, "w_k", w_k, "b_k", None)
+    check_projection("x_kv", x_kv, "w_v", w_v, "b_v", None)
+    check_kv_heads(n_heads, n_kv_heads)
+    check_divides("n_heads", n_heads, "the columns of w_q", w_q.shape[1])
+    d_k = w_q.shape[1] // n_heads
+    if w_k.shape[1] != n_kv_heads * d_k:
+        raise ValueError(
+            f"w_k must have n_kv_heads · d_k = {n_kv_heads} · {d_k} columns; "
+            f"got shape {tuple(w_k.shape)}"
+        )
+    check_divides("n_kv_heads", n_kv_heads, "the columns of w_v", w_v.shape[1])
+    rows = n_heads * (w_v.shape[1] // n_kv_heads)
+    check_float("w_o", w_o, "(h d_v, d_out)")
+    if len(w_o.shape) != 2 or w_o.shape[0] != rows or w_o.shape[1] == 0:
+        raise ValueError(
+            f"w_o must have a row for each of the {rows} columns of all n_heads = {n_heads} heads; "
+            f"got shape {tuple(w_o.shape)}"
+        )
+    check_same_dtype(x_q=x_q, w_o=w_o)
+
+
+def check_pooled(w: Any, n_heads: Any, n_kv_heads: Any) -> None:
+    """Raise unless the columns of `w` are those of `n_heads` heads that can be pooled."""
+    check_filled("w", w, "(d, h d_k)")
+    check_kv_heads(n_heads, n_kv_heads)
+    check_divides("n_heads", n_heads, "the columns of w", w.shape[-1])

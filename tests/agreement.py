@@ -134,3 +134,41 @@ def numerical_gradient(loss: Callable[[np.ndarray], float], x: np.ndarray) -> np
         down[index] -= step
         gradient[index] = (loss(up) - loss(down)) / (2 * step)
     return gradient
+
+
+@dataclass(frozen=True)
+class GroupedInputs:
+    """Arguments of grouped-query attention by name, as arrays; `tensors` gives the twins."""
+
+    arrays: dict[str, np.ndarray]
+    n_heads: int
+    n_kv_heads: int
+
+    @property
+    def tolerance(self) -> float:
+        return FLOATS[self.arrays["x_q"].dtype.name]
+
+    def numpy(self) -> dict[str, object]:
+        return {**self.arrays, "n_heads": self.n_heads, "n_kv_heads": self.n_kv_heads}
+
+    def tensors(self) -> dict[str, object]:
+        tensors = {n: None if a is None else torch.tensor(a) for n, a in self.arrays.items()}
+        return {**self.numpy(), **tensors}
+
+
+@st.composite
+def grouped_inputs(draw: st.DrawFn) -> GroupedInputs:
+    """Draw inputs with 0 to 2 leading axes, all sizes free, and no, a full or a broadcast mask."""
+    lead = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    n_q, n_k, h_kv, n_groups, d_k, d_v, d, d_kv, d_out = (draw(st.integers(1, 4)) for _ in range(9))
+    h = h_kv * n_groups
+    dtype = draw(st.sampled_from(tuple(FLOATS)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shapes = {
+        "x_q": (*lead, n_q, d), "x_kv": (*lead, n_k, d_kv), "w_q": (d, h * d_k),
+        "w_k": (d_kv, h_kv * d_k), "w_v": (d_kv, h_kv * d_v), "w_o": (h * d_v, d_out),
+    }  # fmt: skip
+    arrays = {name: rng.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
+    mask_shape = draw(st.sampled_from([None, (*lead, h, n_q, n_k), (n_q, n_k), (h, 1, n_k)]))
+    mask = None if mask_shape is None else rng.random(mask_shape) < 0.6
+    return GroupedInputs({**arrays, "mask": mask}, h, h_kv)
