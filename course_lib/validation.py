@@ -1569,3 +1569,24 @@ def check_pooled(w: Any, n_heads: Any, n_kv_heads: Any) -> None:
     check_filled("w", w, "(d, h d_k)")
     check_kv_heads(n_heads, n_kv_heads)
     check_divides("n_heads", n_heads, "the columns of w", w.shape[-1])
+
+
+def check_llama3(
+    factor: Any, original_length: Any, low_freq_factor: Any, high_freq_factor: Any
+) -> None:
+    """Raise unless Llama 3's ramp runs from fewer turns to more within a length."""
+    check_factor("factor", factor)
+    check_positive_int("original_length", original_length)
+    check_number("low_freq_factor", low_freq_factor, above=0)
+    check_number("high_freq_factor", high_freq_factor, above=low_freq_factor)
+
+
+def check_longrope(frequencies: Any, factors: Any, factor: Any, original_length: Any) -> None:
+    """Raise unless there is a factor above 0 for each frequency. Looks at values."""
+    check_frequencies(frequencies)
+    check_float("factors", factors, "(d/2,)")
+    check_shape("factors", factors, "frequencies", tuple(frequencies.shape))
+    if not bool((factors > 0).all()):
+        raise ValueError(f"factors must be above 0; got {float(factors.min()):g}")
+    check_factor("factor", factor)
+    check_at_least("original_length", original_length, 2)

@@ -9,7 +9,7 @@ position, so they are computed in the precision of the frequencies, which come i
 
 from __future__ import annotations
 
-from math import ceil, floor, log, pi
+from math import ceil, floor, log, pi, sqrt
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ from course_lib.validation import (
     check_even,
     check_factor,
     check_frequencies,
+    check_llama3,
+    check_longrope,
     check_ntk,
     check_positive_int,
     check_rotation,
@@ -30,6 +32,8 @@ __all__ = [
     "dynamic_ntk_frequencies",
     "half_split_permutation",
     "linear_frequencies",
+    "llama3_frequencies",
+    "longrope_frequencies",
     "ntk_frequencies",
     "rotary_frequencies",
     "rotate_half_split",
@@ -395,3 +399,106 @@ def yarn_frequencies(
     ramp = _yarn_ramp(d, original_length, base, beta_fast, beta_slow)
     frequencies = (1 - ramp) * original + ramp * original / factor
     return frequencies, 0.1 * log(factor) + 1
+
+
+def llama3_frequencies(
+    d: int,
+    factor: float,
+    original_length: int,
+    base: float = 10000.0,
+    low_freq_factor: float = 1.0,
+    high_freq_factor: float = 4.0,
+) -> Tensor:
+    """Leave fast pairs alone, slow down slow ones, blend in between, by the turns that they make.
+
+    Pair i makes ``r_i = original_length · θ_i / 2π`` turns within the length that was trained. A
+    pair with more than `high_freq_factor` turns keeps its frequency, one with fewer than
+    `low_freq_factor` gets ``θ_i / factor``, and between them a ramp that is linear in r_i leads
+    from the one to the other. Scores are left as they are.
+
+    Parameters
+    ----------
+    d : int
+        Width that is rotated, even.
+    factor : float
+        How many times longer than in training the context may be, at least 1.
+    original_length : int
+        Length that was trained.
+    base : float, default 10000.0
+        Llama 3's is 500,000.
+    low_freq_factor, high_freq_factor : float, default 1 and 4
+        Numbers of turns at the two ends of the ramp.
+
+    Returns
+    -------
+    float64 tensor, (d/2,)
+
+    Raises
+    ------
+    ValueError
+        If a size isn't one, `factor` isn't at least 1, `base` isn't above 1, or `high_freq_factor`
+        isn't above `low_freq_factor` and that above 0.
+
+    References
+    ----------
+    Grattafiori et al., "The Llama 3 Herd of Models", 2024 (arXiv:2407.21783), section 3.2, as
+    published with Llama 3.1 and in transformers' rope type "llama3".
+
+    Examples
+    --------
+    >>> frequencies = llama3_frequencies(16, factor=8, original_length=8192, base=500000.0)
+    >>> (rotary_frequencies(16, 500000.0) / frequencies).round(decimals=2).tolist()
+    [1.0, 1.0, 1.0, 1.0, 2.69, 8.0, 8.0, 8.0]
+    """
+    check_llama3(factor, original_length, low_freq_factor, high_freq_factor)
+    original = rotary_frequencies(d, base)
+    turns = original_length * original / (2 * pi)
+    kept = ((turns - low_freq_factor) / (high_freq_factor - low_freq_factor)).clamp(0.0, 1.0)
+    return kept * original + (1 - kept) * original / factor
+
+
+def longrope_frequencies(
+    frequencies: Tensor, factors: Tensor, factor: float, original_length: int
+) -> tuple[Tensor, float]:
+    """Slow down each pair by a factor of its own, which was searched for.
+
+    ``θ_i / λ_i``. A model comes with two rows of λ, one for texts up to `original_length` and one
+    for longer ones.
+
+    Parameters
+    ----------
+    frequencies : float tensor, (d/2,)
+    factors : float tensor, (d/2,)
+        λ, above 0.
+    factor : float
+        How many times longer than in training the context may be, at least 1.
+    original_length : int
+        Length that was trained, at least 2.
+
+    Returns
+    -------
+    frequencies : float tensor, (d/2,)
+    attention_factor : float
+        ``√(1 + ln(factor) / ln(original_length))``: queries and keys are both multiplied by it.
+
+    Raises
+    ------
+    ValueError
+        If there isn't one factor above 0 for each frequency, `factor` isn't at least 1, or
+        `original_length` isn't a whole number of at least 2.
+
+    References
+    ----------
+    Ding et al., "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens", 2024
+    (arXiv:2402.13753), section 3.1, as in transformers' rope type "longrope".
+
+    Examples
+    --------
+    >>> slow, attention_factor = longrope_frequencies(
+    ...     torch.tensor([1.0, 0.1]), torch.tensor([1.0, 4.0]), factor=4, original_length=4096
+    ... )
+    >>> slow, round(attention_factor, 4)
+    (tensor([1.0000, 0.0250]), 1.0801)
+    """
+    check_longrope(frequencies, factors, factor, original_length)
+    return frequencies / factors, sqrt(1 + log(factor) / log(original_length))
