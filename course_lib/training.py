@@ -32,9 +32,11 @@ from course_lib.data.vocabulary import BOS, EOS, PAD
 from course_lib.progress_bar import progress_bar
 from course_lib.validation import (
     check_callable,
+    check_id,
     check_number,
     check_positive_int,
     check_several,
+    check_whole,
     describe,
     is_number,
 )
@@ -44,6 +46,7 @@ __all__ = [
     "TeacherForced",
     "forced_exact_match",
     "forced_loss",
+    "next_token_loss",
     "teacher_forced",
     "train",
 ]
@@ -584,3 +587,57 @@ def _check_forced(batch: Any) -> None:
         raise ValueError(
             f"batch must be a TeacherForced, as teacher_forced gives; got {describe(batch)}"
         )
+
+
+def next_token_loss(
+    model: nn.Module, ids: Tensor, ignore: int | None = None
+) -> tuple[Tensor, float]:
+    """Return a language model's loss on texts and the share of tokens that it predicts right.
+
+    Every token but the first is predicted from all before it, in one pass.
+
+    Parameters
+    ----------
+    model : nn.Module
+        From ids (b, n) to logits (b, n, V), such as `DecoderOnly`.
+    ids : int64 tensor, (b, n + 1)
+        Texts, one token longer than what the model reads.
+    ignore : int, optional
+        The id of padding, on the right, whose prediction doesn't count.
+
+    Returns
+    -------
+    loss : float tensor without axes
+        Mean over all tokens that count, in nats.
+    accuracy : float
+        From 0 to 1, over the same tokens.
+
+    Raises
+    ------
+    ValueError
+        If `ids` isn't (b, n + 1) whole numbers with n of at least 1, or no token is left that
+        counts.
+
+    Examples
+    --------
+    >>> from course_lib.models.decoder_only import DecoderOnly, gpt2
+    >>> model = DecoderOnly(gpt2(vocab_size=9, d_model=8, n_layers=1, n_heads=2))
+    >>> loss, accuracy = next_token_loss(model, torch.tensor([[3, 4, 5], [6, 7, 0]]), ignore=0)
+    >>> loss.shape, 0 <= accuracy <= 1
+    (torch.Size([]), True)
+    """
+    check_whole("ids", ids, "(b, n + 1)")
+    if ids.ndim != 2 or ids.shape[0] == 0 or ids.shape[1] < 2:
+        raise ValueError(
+            f"ids must have a shape (b, n + 1), b and n of at least 1; got {tuple(ids.shape)}"
+        )
+    if ignore is not None:
+        check_id("ignore", ignore)
+    inputs, targets = ids[:, :-1], ids[:, 1:]
+    real = torch.ones_like(targets, dtype=torch.bool) if ignore is None else targets != ignore
+    if not bool(real.any()):
+        raise ValueError(f"ids must hold a token to predict other than ignore = {ignore}; got none")
+    logits = model(inputs)
+    loss = nn.functional.cross_entropy(logits[real], targets[real].long())
+    right = (logits.detach().argmax(dim=-1) == targets) & real
+    return loss, (right.sum() / real.sum()).item()

@@ -1590,3 +1590,41 @@ def check_longrope(frequencies: Any, factors: Any, factor: Any, original_length:
         raise ValueError(f"factors must be above 0; got {float(factors.min()):g}")
     check_factor("factor", factor)
     check_at_least("original_length", original_length, 2)
+
+
+def check_pooling(hidden: Any, mask: Any) -> None:
+    """Raise unless each token of `hidden` has an entry of the boolean `mask`."""
+    check_sequence("hidden", hidden, "(..., n, d)")
+    if not hasattr(mask, "shape") or not hasattr(mask, "dtype") or dtype_name(mask) != "bool":
+        raise ValueError(f"mask must be boolean; got {describe(mask)}")
+    check_library("mask", mask)
+    check_shape("mask", mask, "hidden without its last axis", tuple(hidden.shape[:-1]))
+
+
+def check_vectors(a_name: str, a: Any, b_name: str, b: Any) -> None:
+    """Raise unless two collections hold vectors, as rows, of one width and dtype."""
+    check_sequence(a_name, a, "(..., m, d)")
+    check_sequence(b_name, b, "(..., n, d)")
+    check_leading(b_name, b, a_name, tuple(a.shape[:-2]), 2)
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError(
+            f"{b_name} must have the width of {a_name}, {a.shape[-1]}; got shape {tuple(b.shape)}"
+        )
+    check_same_dtype(**{a_name: a, b_name: b})
+
+
+def check_search(query: Any, documents: Any, k: Any) -> None:
+    """Raise unless the `k` rows of `documents` that are nearest to vectors can be found."""
+    check_filled("query", query, "(..., d)")
+    check_filled("documents", documents, "(n, d)")
+    if len(documents.shape) != 2:
+        raise ValueError(f"documents must have a shape (n, d); got {tuple(documents.shape)}")
+    if documents.shape[1] != query.shape[-1]:
+        raise ValueError(
+            f"documents must have the width of query, {query.shape[-1]}; "
+            f"got shape {tuple(documents.shape)}"
+        )
+    check_same_dtype(query=query, documents=documents)
+    check_positive_int("k", k)
+    if k > documents.shape[0]:
+        raise ValueError(f"k must be at most {documents.shape[0]}, all documents; got {k}")
