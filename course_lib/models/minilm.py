@@ -8,18 +8,18 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.util import find_spec
-from math import prod
 from pathlib import Path
 
-import numpy as np
-import torch
 from torch import Tensor
 
+from course_lib.models.encoder_only import EncoderOnly
+from course_lib.models.weights import read_safetensors
 from course_lib.tokenizers.wordpiece import WordPiece
 
-__all__ = ["minilm_tokenizer", "minilm_weights"]
+__all__ = ["minilm_model", "minilm_tokenizer", "minilm_weights"]
 
 _SHA256 = {
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
 }
@@ -50,18 +50,33 @@ def minilm_weights() -> dict[str, Tensor]:
     >>> minilm_weights()["embeddings.word_embeddings.weight"].shape
     torch.Size([30522, 384])
     """
-    data = _file("model.safetensors").read_bytes()
-    # Eight bytes say how long the header is, a header in JSON says what lies where after it.
-    start = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:start])
-    weights = {}
-    for name, entry in header.items():
-        if name == "__metadata__" or entry["dtype"] != "F32":
-            continue  # the ids of positions, 0 to 511, are no weights
-        shape, first = entry["shape"], start + entry["data_offsets"][0]
-        array = np.frombuffer(data, dtype="<f4", count=prod(shape), offset=first)
-        weights[name] = torch.tensor(array).reshape(shape)
-    return weights
+    weights = read_safetensors(_file("model.safetensors"))
+    # The ids of positions, 0 to 511, are no weights.
+    return {name: weight for name, weight in weights.items() if weight.is_floating_point()}
+
+
+@cache
+def minilm_model() -> EncoderOnly:
+    """Return the published model, in the course's own encoder.
+
+    Returns
+    -------
+    EncoderOnly
+        In evaluation mode; the same one at each call.
+
+    Raises
+    ------
+    ModuleNotFoundError, ValueError
+        As `minilm_weights` does.
+
+    Examples
+    --------
+    >>> model = minilm_model()
+    >>> sum(p.numel() for p in model.parameters())
+    22713216
+    """
+    config = json.loads(_file("config.json").read_text(encoding="utf-8"))
+    return EncoderOnly.from_transformers(minilm_weights(), config)
 
 
 @cache

@@ -155,7 +155,7 @@ def read_safetensors(path: str | Path) -> dict[str, Tensor]:
     data = np.memmap(path, dtype=np.uint8, mode="r")
     try:
         header = dict(json.loads(text))
-    except ValueError:
+    except (TypeError, ValueError):
         raise ValueError(
             f"path must be a file of safetensors; the header of {path.name} is no JSON object"
         ) from None
@@ -184,6 +184,8 @@ def _tensor(data: np.ndarray, start: int, name: str, entry: Any) -> Tensor:
             f"path must be a file of safetensors; the numbers of {name}, {dtype_name} of shape "
             f"{tuple(shape)}, aren't where its header says"
         )
+    if first == last:
+        return torch.empty(shape, dtype=dtype)
     raw = torch.from_numpy(np.array(data[start + first : start + last]))  # a copy
     return raw.view(dtype).reshape(shape)
 
