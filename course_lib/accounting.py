@@ -43,12 +43,15 @@ __all__ = [
     "count_flops",
     "count_saved_bytes",
     "crossover_length",
+    "decoder_block",
     "decoder_layer",
+    "decoder_only",
     "decoding",
     "embedding",
     "encoder_decoder",
     "encoder_layer",
     "feed_forward",
+    "grouped_query_attention",
     "gru",
     "kv_cache",
     "layer_norm",
@@ -1713,3 +1716,292 @@ def _check_width(width: Any) -> int:
     if width % 2 == 0:
         raise ValueError(f"width must be odd, so that a token stands in its middle; got {width}")
     return int(width)
+
+
+# What an activation's formula computes for each number.
+_ACTIVATION_FLOPS = {"relu": 1, "silu": 2, "gelu": 5, "gelu_tanh": 9}
+
+
+def grouped_query_attention(
+    n_q: int,
+    n_k: int,
+    d: int,
+    n_heads: int,
+    n_kv_heads: int,
+    batch: int = 1,
+    bias: bool = False,
+    d_head: int | None = None,
+    cached: int = 0,
+) -> dict[str, Cost]:
+    """Return what the lines of attention with shared keys and values cost.
+
+    Scores and sums cost what they cost with a head of keys for each query head; the projections to
+    keys and values, and what is kept of them, shrink by ``n_heads / n_kv_heads``.
+
+    Parameters
+    ----------
+    n_q, n_k : int
+        Numbers of tokens that ask and that are asked.
+    d : int
+        Their width.
+    n_heads : int
+        h, heads of queries.
+    n_kv_heads : int
+        h_kv, heads of keys and values, which divides `n_heads`.
+    batch : int, default 1
+        Sequences.
+    bias : bool, default False
+        Whether the four projections have biases.
+    d_head : int, optional
+        Width of a head; d/h where left out.
+    cached : int, default 0
+        How many of the keys and values were kept from before, fewer than `n_k`.
+
+    Returns
+    -------
+    dict of costs by line
+        "queries", "keys", "values", "repeat" (copies of shared heads), "scores", "scale",
+        "softmax", "heads" (the weighted sums), "merge" (a copy) and "output".
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1 or doesn't divide what it must, or `cached`
+        isn't from 0 to n_k − 1.
+
+    References
+    ----------
+    Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head
+    Checkpoints", 2023 (arXiv:2305.13245); Shazeer, 2019 (arXiv:1911.02150).
+
+    Examples
+    --------
+    The attention of a 7 billion parameter model, with 32 heads of keys and with 8:
+
+    >>> sizes = {"n_q": 1, "n_k": 1, "d": 4096, "n_heads": 32}
+    >>> [total(grouped_query_attention(**sizes, n_kv_heads=h)).parameters for h in (32, 8)]
+    [67108864, 41943040]
+    """
+    _check_sizes(n_q=n_q, n_k=n_k, d=d, n_heads=n_heads, batch=batch)
+    check_divides("n_kv_heads", n_kv_heads, "n_heads", n_heads)
+    check_flag("bias", bias)
+    if d_head is None:
+        check_divides("n_heads", n_heads, "d", d)
+        d_head = d // n_heads
+    _check_sizes(d_head=d_head)
+    check_at_least("cached", cached, 0)
+    if cached >= n_k:
+        raise ValueError(f"cached must be below n_k = {n_k}; got {cached}")
+
+    def projection(n: int, d_in: int, d_out: int, steps: int) -> Cost:
+        numbers = batch * n * d_out
+        return Cost(
+            flops=2 * numbers * d_in,
+            elementwise_flops=numbers if bias else 0,
+            activations=numbers,
+            parameters=d_in * d_out + (d_out if bias else 0),
+            steps=steps,
+        )
+
+    wide, narrow = n_heads * d_head, n_kv_heads * d_head
+    copied = 2 * batch * n_k * wide if n_kv_heads < n_heads else 0
+    attention = scaled_dot_product_attention(n_q, n_k, d_head, d_head, batch * n_heads)
+    return {
+        "queries": projection(n_q, d, wide, steps=1),
+        "keys": projection(n_k - cached, d, narrow, steps=0),
+        "values": projection(n_k - cached, d, narrow, steps=0),
+        "repeat": Cost(activations=copied),
+        "scores": attention["scores"],
+        "scale": attention["scale"],
+        "softmax": attention["softmax"],
+        "heads": attention["output"],
+        "merge": Cost(activations=batch * n_q * wide),
+        "output": projection(n_q, wide, d, steps=1),
+    }
+
+
+def decoder_block(
+    n: int,
+    d: int,
+    n_heads: int,
+    d_ff: int,
+    batch: int = 1,
+    *,
+    n_kv_heads: int | None = None,
+    d_head: int | None = None,
+    positions: str = "rotary",
+    norm: str = "rms",
+    activation: str = "swiglu",
+    bias: bool = False,
+    past: int = 0,
+) -> dict[str, Cost]:
+    """Return what the parts of a block of a decoder alone cost.
+
+    With biases, LayerNorm and two layers of 4 d it holds about ``12 d²`` parameters; with SwiGLU of
+    8/3 d and no biases, too.
+
+    Parameters
+    ----------
+    n : int
+        Tokens that are new.
+    d, n_heads, d_ff : int
+        Width, heads of queries, width inside the feed-forward network.
+    batch : int, default 1
+        Sequences.
+    n_kv_heads : int, optional
+        Heads of keys and values; `n_heads` where left out.
+    d_head : int, optional
+        Width of a head; d/h where left out.
+    positions : {"rotary", "learned"}, default "rotary"
+        Whether queries and keys are turned; learned ones are added before the first block.
+    norm : {"rms", "layer"}, default "rms"
+    activation : str, default "swiglu"
+        "swiglu", "gelu", "gelu_tanh", "relu" or "silu".
+    bias : bool, default False
+        Whether the projections of attention, and two layers, have biases; a gated network has none.
+    past : int, default 0
+        Tokens whose keys and values were kept from before.
+
+    Returns
+    -------
+    dict of costs by part: "attention", "rotation", "feed-forward", "norms", "residuals"
+
+    Raises
+    ------
+    ValueError
+        If a size isn't a whole number of at least 1 or doesn't divide what it must, or a choice is
+        none of those named.
+
+    References
+    ----------
+    Touvron et al., "LLaMA", 2023 (arXiv:2302.13971), section 2.2; Radford et al., 2019 (GPT-2),
+    section 2.3.
+
+    Examples
+    --------
+    >>> parts = decoder_block(n=1, d=4096, n_heads=32, d_ff=11_008)
+    >>> {name: cost.parameters for name, cost in parts.items() if cost.parameters}
+    {'attention': 67108864, 'feed-forward': 135266304, 'norms': 8192}
+    """
+    check_choice("positions", positions, ("rotary", "learned"))
+    check_choice("norm", norm, ("rms", "layer"))
+    check_choice("activation", activation, ("swiglu", *_ACTIVATION_FLOPS))
+    check_at_least("past", past, 0)
+    _check_sizes(n=n, n_heads=n_heads)
+    n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+    attention = grouped_query_attention(
+        n, past + n, d, n_heads, n_kv_heads, batch, bias, d_head, cached=past
+    )
+    d_head = d // n_heads if d_head is None else d_head
+    if activation == "swiglu":
+        network = swiglu(n, d, d_ff, batch)
+    else:
+        network = feed_forward(n, d, d_ff, batch, bias)
+        each = network["relu"].elementwise_flops * _ACTIVATION_FLOPS[activation]
+        network["relu"] = replace(network["relu"], elementwise_flops=each)
+    turned = Cost()
+    if positions == "rotary":  # queries and keys; the angles are the same in all blocks
+        turned = rotary(n, d_head, batch, n_heads + n_kv_heads)["rotation"]
+    normed = total((rms_norm if norm == "rms" else layer_norm)(n, d, batch))
+    numbers = 2 * batch * n * d
+    return {
+        "attention": total(attention),
+        "rotation": turned,
+        "feed-forward": total(network),
+        "norms": normed + normed,
+        "residuals": Cost(elementwise_flops=numbers, activations=numbers),
+    }
+
+
+def decoder_only(
+    n: int,
+    vocab_size: int,
+    d: int,
+    n_heads: int,
+    n_layers: int,
+    d_ff: int,
+    batch: int = 1,
+    *,
+    n_kv_heads: int | None = None,
+    d_head: int | None = None,
+    positions: str = "rotary",
+    max_length: int | None = None,
+    norm: str = "rms",
+    activation: str = "swiglu",
+    bias: bool = False,
+    tied: bool = False,
+    past: int = 0,
+) -> dict[str, Cost]:
+    """Return what the parts of a decoder alone cost, forward, all new positions at once.
+
+    The model is `course_lib.models.decoder_only.DecoderOnly`. With ``n = 1`` and `past` tokens in
+    the cache it is what one more token costs.
+
+    Parameters
+    ----------
+    n : int
+        Tokens that are new.
+    vocab_size : int
+    d, n_heads, n_layers, d_ff : int
+        Width, heads of queries, blocks, width inside the feed-forward networks.
+    batch : int, default 1
+        Sequences.
+    n_kv_heads, d_head, positions, norm, activation, bias
+        As `decoder_block` takes them.
+    max_length : int, optional
+        Rows of the table of learned positions, which they need and rotary ones don't.
+    tied : bool, default False
+        Whether the table of embeddings scores the vocabulary, too. No FLOP is saved.
+    past : int, default 0
+        Tokens whose keys and values were kept from before.
+
+    Returns
+    -------
+    dict of costs by part
+        "embedding" (with learned positions), "angles" (of rotary ones), "block 1", …, "norm",
+        "projection"
+
+    Raises
+    ------
+    ValueError
+        As `decoder_block`, and if `max_length` is missing, given without need, or too small.
+
+    References
+    ----------
+    Touvron et al., "LLaMA", 2023 (arXiv:2302.13971), table 2: 6.7 billion parameters.
+
+    Examples
+    --------
+    >>> sizes = {"vocab_size": 32_000, "d": 4096, "n_heads": 32, "n_layers": 32, "d_ff": 11_008}
+    >>> model = decoder_only(n=1, **sizes)
+    >>> total(model).parameters
+    6738415616
+    >>> grouped = decoder_only(n=1, **sizes, n_kv_heads=8)
+    >>> total(grouped).parameters
+    5933109248
+    """
+    _check_sizes(n_layers=n_layers)
+    check_flag("tied", tied)
+    block = total(
+        decoder_block(
+            n, d, n_heads, d_ff, batch, n_kv_heads=n_kv_heads, d_head=d_head, positions=positions,
+            norm=norm, activation=activation, bias=bias, past=past,
+        )
+    )  # fmt: skip
+    if (max_length is None) == (positions == "learned"):
+        need = "a whole number for" if max_length is None else "left out but for"
+        raise ValueError(f"max_length must be {need} learned positions; got {max_length!r}")
+    tokens = total(embedding(n, vocab_size, d, batch, scale=False))
+    angles = Cost()
+    if max_length is None:
+        angles = rotary(n, d // n_heads if d_head is None else d_head)["angles"]
+    else:
+        check_at_least("max_length", max_length, past + n)
+        rows = Cost(parameters=max_length * d)
+        numbers = batch * n * d
+        tokens = tokens + rows + Cost(elementwise_flops=numbers, activations=numbers)
+    lines = {"embedding": tokens, "angles": angles}
+    lines |= {f"block {i}": block for i in range(1, n_layers + 1)}
+    lines["norm"] = total((rms_norm if norm == "rms" else layer_norm)(n, d, batch))
+    lines["projection"] = total(output_projection(n, d, vocab_size, batch, bias=False, tied=tied))
+    return lines

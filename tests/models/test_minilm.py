@@ -82,7 +82,7 @@ def test_sentence_embeddings_equal_those_of_transformers_with_the_same_files() -
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
     theirs = transformers.BertModel.from_pretrained(MODEL).eval()
     texts = sentences()
-    batches = [texts[i : i + 32] for i in range(0, len(texts), 32)]
+    batches = [texts[i : i + 59] for i in range(0, len(texts), 59)]  # the last one is long
     expected = []
     for batch in batches:
         inputs = tokenizer(
@@ -95,7 +95,7 @@ def test_sentence_embeddings_equal_those_of_transformers_with_the_same_files() -
     ours = embed_sentences(minilm_model(), minilm_tokenizer(), texts, max_length=256)
     assert len(ours) == 240
     torch.testing.assert_close(ours, torch.cat(expected), atol=1e-5, rtol=0.0)
-    # Far from trivial: sentences differ from one another by a hundred thousand times as much.
+    # Not because all are alike.
     assert (ours @ ours.T).fill_diagonal_(0.0).mean() < 0.8
 
 
