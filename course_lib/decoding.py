@@ -20,6 +20,7 @@ from course_lib.validation import (
     check_at_least,
     check_choice,
     check_flag,
+    check_id,
     check_number,
     check_probability,
     check_sizes,
@@ -103,6 +104,7 @@ def generate(
     beam_width: int = 4, length_penalty: float = 1.0,
     early_stopping: bool | Literal["never"] = False, use_cache: bool = True, seed: int = 0,
     prompt: Tensor | None = None, prompt_lengths: Tensor | None = None, chunk: int | None = None,
+    eos: int | None = EOS,
     return_scores: Literal[False] = False,
 ) -> Tensor: ...  # fmt: skip
 @overload
@@ -113,6 +115,7 @@ def generate(
     beam_width: int = 4, length_penalty: float = 1.0,
     early_stopping: bool | Literal["never"] = False, use_cache: bool = True, seed: int = 0,
     prompt: Tensor | None = None, prompt_lengths: Tensor | None = None, chunk: int | None = None,
+    eos: int | None = EOS,
     return_scores: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 
@@ -136,6 +139,7 @@ def generate(
     prompt: Tensor | None = None,
     prompt_lengths: Tensor | None = None,
     chunk: int | None = None,
+    eos: int | None = EOS,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Write a target for each source of a batch, up to <eos>.
@@ -171,6 +175,8 @@ def generate(
     prompt_lengths : int64 tensor, (b,), optional
     chunk : int, optional
         Most tokens of the prompt that are fed at once; all of them where left out.
+    eos : int or None, default 2
+        The id that ends a target; None where only `max_length` does.
     return_scores : bool, default False
         Return a score for each target as well.
 
@@ -218,12 +224,13 @@ def generate(
             f"temperature, top_k, top_p and min_p must be left out where method is {method!r}: "
             "they are for 'sample'"
         )
+    last = _check_eos(eos)
     begin: dict[str, Any] = {"prompt": prompt, "prompt_lengths": prompt_lengths, "chunk": chunk}
     if method == "beam":
         best = beam_search(
             model, src, src_lengths, max_length=max_length, beam_width=beam_width,
             length_penalty=length_penalty, early_stopping=early_stopping, use_cache=use_cache,
-            **begin,
+            eos=eos, **begin,
         )  # fmt: skip
         ids = best.ids[:, 0, : int(best.lengths[:, 0].max())]
         return (ids, best.scores[:, 0]) if return_scores else ids
@@ -251,7 +258,7 @@ def generate(
                 scores = scores + gained.masked_fill(ended, 0.0)
             token = token.masked_fill(ended, PAD)
             written.append(token)
-            ended = ended | (token == EOS)
+            ended = ended | (token == last)
             if len(written) == max_length or bool(ended.all()):
                 break
             with trusted():  # as the first step, which was checked
@@ -273,6 +280,7 @@ def beam_search(
     prompt: Tensor | None = None,
     prompt_lengths: Tensor | None = None,
     chunk: int | None = None,
+    eos: int | None = EOS,
     on_step: Callable[[BeamStep], None] | None = None,
 ) -> Hypotheses:
     """Keep the k likeliest hypotheses at each step, and those that have ended.
@@ -291,7 +299,7 @@ def beam_search(
 
     Parameters
     ----------
-    model, src, src_lengths, max_length, use_cache, prompt, prompt_lengths, chunk
+    model, src, src_lengths, max_length, use_cache, prompt, prompt_lengths, chunk, eos
         As `generate` takes them.
     beam_width : int, default 4
         k; the paper's is 4.
@@ -322,7 +330,7 @@ def beam_search(
     check_sizes(max_length=max_length)
     check_flag("use_cache", use_cache)
     _check_beam(beam_width, length_penalty, early_stopping)
-    k, alpha = beam_width, length_penalty
+    k, alpha, last = beam_width, length_penalty, _check_eos(eos)
     with _evaluation(model):
         logits, state = _begin(
             model, src, src_lengths, max_length, use_cache, prompt, prompt_lengths, chunk
@@ -346,7 +354,7 @@ def beam_search(
             best, index = totals.flatten(1).topk(min(2 * k, k * v))  # (b, 2k)
             parents, tokens = index // v, index % v
             ids = torch.cat((_rows(live_ids, parents), tokens[:, :, None]), dim=2)  # (b, 2k, n)
-            ends = (tokens == EOS) | (n == max_length)
+            ends = (tokens == last) | (n == max_length)
 
             finished = ends & (best > -torch.inf) & ~closed
             finished[:, k:] = False
@@ -449,3 +457,11 @@ def _evaluation(model: Any) -> Iterator[None]:
     finally:
         if training:
             model.train()
+
+
+def _check_eos(eos: Any) -> int:
+    """Return the id that ends a target: −1, which no token is, where there is none."""
+    if eos is None:
+        return -1
+    check_id("eos", eos)
+    return int(eos)

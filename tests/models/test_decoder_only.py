@@ -513,3 +513,38 @@ def test_frequencies_that_follow_the_length_follow_that_of_the_text(
     short, long = (ours.frequencies(length)[0] for length in (3, 20))
     assert torch.equal(short, ours.frequencies(8)[0])
     assert not torch.equal(short, long)
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+@pytest.mark.parametrize("eos", [7, None])
+def test_another_token_may_end_a_text_or_none(method: Any, eos: int | None) -> None:
+    options: dict[str, Any] = {} if method == "greedy" else {"num_beams": 3}
+    ours_options: dict[str, Any] = {} if method == "greedy" else {"beam_width": 3}
+    ended = 0
+    for seed in range(8):
+        config = GPT2Config(
+            vocab_size=9, n_embd=12, n_layer=2, n_head=4, bos_token_id=eos, eos_token_id=eos
+        )
+        theirs = peer(config, seed)
+        ours = DecoderOnly.from_transformers(theirs.state_dict(), config)
+        ids, where = texts(9, [4, 4], 4, "left", seed), torch.tensor([4, 4])
+        expected = theirs.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False,
+            pad_token_id=0, eos_token_id=eos, **options,
+        )[:, 4:]  # fmt: skip
+        written = generate(
+            ours, ids, where, max_length=8, method=method, eos=eos, **ours_options
+        )  # fmt: skip
+        if eos is not None:
+            behind = (expected == eos).cumsum(1).cumsum(1) > 1
+            expected = expected.masked_fill(behind, 0)
+            ended += int((written == eos).any(dim=1).sum())
+        assert written.tolist() == expected.tolist()
+    assert (ended > 2) == (eos is not None)
+
+
+def test_an_end_that_is_no_id_is_named() -> None:
+    m, ids, where = model("llama"), torch.tensor([[4, 5]]), torch.tensor([2])
+    for method in ("greedy", "beam"):
+        with pytest.raises(ValueError, match="^eos must be a whole number of at least 0; got -2"):
+            generate(m, ids, where, max_length=2, method=method, eos=-2)
