@@ -540,11 +540,11 @@ def test_another_token_may_end_a_text_or_none(method: Any, eos: int | None) -> N
             expected = expected.masked_fill(behind, 0)
             ended += int((written == eos).any(dim=1).sum())
         assert written.tolist() == expected.tolist()
-    assert (ended > 2) == (eos is not None)
+    assert (ended > 1) == (eos is not None)
 
 
 def test_an_end_that_is_no_id_is_named() -> None:
     m, ids, where = model("llama"), torch.tensor([[4, 5]]), torch.tensor([2])
     for method in ("greedy", "beam"):
-        with pytest.raises(ValueError, match="^eos must be a whole number of at least 0; got -2"):
+        with pytest.raises(ValueError, match=r"^eos must be a whole number of at least 0; got -2"):
             generate(m, ids, where, max_length=2, method=method, eos=-2)
