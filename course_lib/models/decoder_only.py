@@ -70,6 +70,10 @@ _SCALINGS = ("linear", "ntk", "dynamic", "yarn", "llama3", "longrope")
 class RotaryScaling:
     """How rotary positions are stretched beyond the length that was trained.
 
+    With "dynamic" and "longrope" the turn of a key depends on the length of the text. A cache keeps
+    the keys as they were turned when they came; without one, all are turned anew at each step. So
+    what is written with a cache may be something else, in transformers as here.
+
     Parameters
     ----------
     kind : str
@@ -778,10 +782,9 @@ class DecoderOnly(nn.Module):
         self, offset: int | Tensor, n: int, device: torch.device
     ) -> Callable[[Tensor], Tensor]:
         """Return what turns queries and keys of n tokens by their positions."""
-        if isinstance(offset, Tensor):  # padding counts as position 0
-            positions = (offset[:, None] + torch.arange(n, device=device)).clamp(min=0)
+        if isinstance(offset, Tensor):  # one for each text; before 0 stands padding
+            positions = (offset[:, None] + torch.arange(n, device=device))[:, None]  # (b, 1, n)
             length = max(1, int(offset.max()) + n)
-            positions = positions[:, None, :]  # (b, 1, n): the same for all heads
         else:
             positions, length = torch.arange(offset, offset + n, device=device), offset + n
         frequencies, factor = self.config.frequencies(length)

@@ -79,6 +79,27 @@ def test_logits_equal_those_of_transformers_on_padded_batches(
     torch.testing.assert_close(logits[mask], expected[mask], atol=1e-4 * scale, rtol=0.0)
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("rope", ROPES)
+def test_positions_of_every_kind_follow_the_longest_text_of_a_batch(rope: str, side: str) -> None:
+    row = {"short_factor": [1.0, 1.5], "long_factor": [2.0, 4.0]} if rope == "longrope" else {}
+    config = LlamaConfig(
+        vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=8,
+        rope_parameters={"rope_type": rope, "rope_theta": 100.0, **ROPES[rope], **row},
+    )  # fmt: skip
+    theirs = peer(config)
+    ours = DecoderOnly.from_transformers(theirs.state_dict(), config)
+    for lengths in ([12, 3], [5, 2]):
+        n, where = max(lengths), torch.tensor(lengths)
+        ids, mask = texts(9, lengths, n, side), real(torch.tensor(lengths), n, side)
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        with torch.no_grad():
+            expected = theirs(ids, attention_mask=mask.long(), position_ids=positions).logits
+        logits = ours(ids, where, side)
+        torch.testing.assert_close(logits[mask], expected[mask], atol=1e-4, rtol=0.0)
+
+
 @settings(max_examples=40)
 @given(configs, st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(0, 999),
        st.integers(1, 10), st.sampled_from([None, 1, 2, 4]))  # fmt: skip
