@@ -76,7 +76,7 @@ def faulty_calls() -> list[tuple[Callable[[], object], str]]:
         (call(keys, values[:, :, :3]), "past must hold as many values as keys, 4; got 3"),
         (
             call(keys.astype(np.float32), values),
-            "past's keys must have the dtype of x, float64; got float32",
+            "past's keys must have the dtype of x, float64",
         ),
         (call(keys[0, 0], values), "past's keys must have a shape (..., h, n, d/h); got (4, 4)"),
         (lambda: cached_attention(x, *W, 5), "n_heads must divide"),
