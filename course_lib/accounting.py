@@ -52,6 +52,7 @@ __all__ = [
     "gru",
     "kv_cache",
     "layer_norm",
+    "live_bytes",
     "longest_path",
     "lstm",
     "memory",
@@ -1686,6 +1687,67 @@ def count_saved_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -
     tensors = [packed.tensor for ref in kept if (packed := ref()) is not None]
     storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
     return sum(nbytes for where, nbytes in storages.items() if where not in learned)
+
+
+def live_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[int]:
+    """Call a function and return how many bytes are alive after each of its operations.
+
+    What was there before doesn't count, and neither does what an operation needs while it runs.
+    The largest of the numbers is what the call needs at its peak.
+
+    Parameters
+    ----------
+    function : callable
+        Anything that computes with tensors, a backward pass included.
+    *args, **kwargs
+        What it is called with.
+
+    Returns
+    -------
+    list of int, one for each operation
+
+    Raises
+    ------
+    ValueError
+        If `function` can't be called.
+
+    Examples
+    --------
+    The first result is gone when the third has been computed:
+
+    >>> import torch
+    >>> live_bytes(lambda: torch.ones(5).exp().exp())
+    [20, 40, 40]
+    """
+    check_callable("function", function)
+    from torch import Tensor
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_flatten
+
+    alive: dict[int, int] = {}
+    after_each: list[int] = []
+
+    def meet(tensors: Any, new: bool) -> None:
+        for tensor in tree_flatten(tensors)[0]:
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                if (where := storage._cdata) not in alive:
+                    alive[where] = storage.nbytes() if new else 0
+                    weakref.finalize(storage, alive.pop, where).atexit = False
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            meet((args, kwargs), new=False)
+            result = func(*args, **(kwargs or {}))
+            meet(result, new=True)
+            after_each.append(sum(alive.values()))
+            return result
+
+    with Watch():
+        function(*args, **kwargs)
+    return after_each
 
 
 class _Kept:
