@@ -139,8 +139,9 @@ def cost_table(
             words.append(f"{columns[key]} {written}" + ("" if plain else f" = {amount}"))
         lines.append(f'<tr><th scope="row" style="{left}">{escape(name)}</th>{"".join(cells)}</tr>')
         said.append(" | ".join(words))
+    look = "border-collapse:collapse;font-size:.9em;min-width:40rem"
     html = (
-        f'<table style="border-collapse:collapse;font-size:.9em;min-width:40rem"><thead><tr><td></td>{head}</tr>'
+        f'<table style="{look}"><thead><tr><td></td>{head}</tr>'
         f"</thead><tbody>{''.join(lines)}</tbody></table>"
     )
     return Table(html, "\n".join(said), "Costs by formula")
@@ -351,13 +352,12 @@ tables are half from n = 449 on, at any width. base, n = 50, d = 512: 2 %.
         axes.text(0.03, 0.6, "products\nwith weights", transform=axes.transAxes)
         axes.text(0.97, 0.3, "scores\nand sums", transform=axes.transAxes, ha="right")
         axes.annotate(
-            f"half of memory: n = {_HALF}", (_HALF, 0.05), (6, 0), textcoords="offset points",
-            xycoords=("data", "axes fraction"), color=_PURPLE,
+            f"half of memory:\nn = {_HALF}", (_HALF, 0.05), (-6, 0), textcoords="offset points",
+            xycoords=("data", "axes fraction"), color=_PURPLE, ha="right",
         )  # fmt: skip
         axes.annotate("$n = 6d$", (6 * 180, 180), (7, -2), textcoords="offset points", va="center")
         for name, (n, d) in models.items():
             axes.plot([n], [d], "o", color="black", markersize=5)
-            right = n > longest / 64
             far = n > longest / 64  # no room at its right
             axes.annotate(
                 name, (n, d), (8, 5) if far else (7, 0), textcoords="offset points",
@@ -469,7 +469,7 @@ def training_calculator(
     Examples
     --------
     >>> print(training_calculator(n=32, d=64, n_layers=1, batch=1).caption)
-    One step: 39.7 GFLOP at 100 GFLOP/s, 0.4 s.
+    One step: 418 MFLOP at 100 GFLOP/s, 4.18 ms.
     """
     steps = {
         "n": _exponent("n", n, 4, 17),
