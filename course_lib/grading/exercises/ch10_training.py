@@ -49,8 +49,8 @@ def _two_lists(seed: int) -> dict[str, Any]:
 
 _SHIFT_CASES = [
     case(
-        "one target of 4 tokens | the first is predicted from <bos>, the last is read by nobody",
-        {"ids": np.array([[7, 5, 9, 2]]), "bos": 1},
+        "2 targets of 4 tokens | the first is predicted from <bos>, the last is read by nobody",
+        {"ids": np.array([[7, 5, 9, 2], [6, 3, 8, 2]]), "bos": 1},
     ),
     case("3 targets of 5 tokens | each row by itself", _texts([5, 5, 5], 5)),
     case(
@@ -134,6 +134,31 @@ def _smeared(ids: NDArray, bos: int) -> Any:
     return new
 
 
+def _hstacked(ids: NDArray, bos: int) -> Any:
+    return np.hstack([np.full((len(ids), 1), bos), ids[:, :-1]])
+
+
+def _rolled_rows(ids: NDArray, bos: int) -> Any:
+    new = np.roll(ids, 1, axis=-1)
+    new[:, 0] = bos
+    return new
+
+
+def _row_lists(ids: NDArray, bos: int) -> Any:
+    return [[bos, *row[:-1]] if isinstance(row, np.ndarray) else row[:-1] for row in ids]
+
+
+def _first_row_replaced(ids: NDArray, bos: int) -> Any:
+    new = ids.copy()
+    new[0] = bos
+    return new
+
+
+_TWO_AXES = (
+    "Your function takes for granted that there are two axes, so a single row stops it, and "
+    "more axes in front lead it astray. → How is the last axis named, however many there are?"
+)
+
 _SHIFT_WRONG = [
     wrong(
         lambda ids, bos: ids.copy(),
@@ -206,6 +231,19 @@ _SHIFT_WRONG = [
         _second_axis,
         "the second axis for the last | You shift along axis 1. With a single row, or more axes in "
         "front, that's not where the tokens are. → How is an axis counted from the end?",
+    ),
+    wrong(_hstacked, f"a column in front of two axes | {_TWO_AXES}"),
+    wrong(_rolled_rows, f"rolled, with two axes | {_TWO_AXES}"),
+    wrong(_row_lists, f"a list of rows | {_TWO_AXES}"),
+    wrong(
+        _first_row_replaced,
+        "the first row overwritten | `new[0] = bos` overwrites the whole first row; nothing is "
+        "shifted. → How is the first *column* named, whatever axes stand in front?",
+    ),
+    wrong(
+        lambda ids, bos: np.pad(ids, (1, 0), constant_values=bos)[..., :-1],
+        "padded on all axes | `np.pad(ids, (1, 0))` puts <bos> in front along *every* axis, so you "
+        "get a row more as well. → Which axes need the widths (0, 0)?",
     ),
     wrong(
         _last_real_dropped,
@@ -301,8 +339,8 @@ _SHIFT_RIGHT = Exercise(
 
 _WARMUP_CASES = [
     case(
-        "step 4000 of 4000, d = 512 | the top: 1/√(d · n_warmup)",
-        {"step": 4000, "d_model": 512, "n_warmup": 4000},
+        "step 2000 of 4000, d = 512 | half of the top, which is 1/√(d · n_warmup)",
+        {"step": 2000, "d_model": 512, "n_warmup": 4000},
     ),
     case(
         "steps 1 to 9, d = 16, 4 of them warm-up | up, then down",
@@ -361,7 +399,65 @@ def _integer_powers(step: Any, d_model: int, n_warmup: int) -> Any:
     return d_model**-0.5 * np.minimum(np.asarray(step) ** -1, step * n_warmup**-1.5)
 
 
+def _min_of_two(step: Any, d_model: int, n_warmup: int) -> Any:
+    return d_model**-0.5 * np.min(step**-0.5, step * n_warmup**-1.5)
+
+
+def _min_of_all(step: Any, d_model: int, n_warmup: int) -> Any:
+    return d_model**-0.5 * np.min([step**-0.5, step * n_warmup**-1.5])
+
+
+def _no_brackets(step: Any, d_model: int, n_warmup: int) -> Any:
+    return d_model**-1 / 2 * np.minimum(step**-1 / 2, step * n_warmup**-3 / 2)
+
+
 _WARMUP_WRONG = [
+    wrong(
+        _min_of_two,
+        "np.min of two things | `np.min(a, b)` takes b for an axis, and stops with a TypeError. → "
+        "Which function of numpy compares two arrays number by number?",
+    ),
+    wrong(
+        _min_of_all,
+        "one minimum of all | For one step you're right; of many steps at once you take the "
+        "smallest number of all. → Which function of numpy compares two arrays number by number?",
+    ),
+    wrong(
+        _no_brackets,
+        "−1/2 without brackets | `x**-1/2` is (1/x)/2 in Python: the power comes before the "
+        "division. → Where do brackets have to stand around −1/2 and −3/2?",
+    ),
+    wrong(
+        _warmup(rise=lambda t, w: t * w**-3 / 2),
+        "−3/2 without brackets | `n_warmup**-3/2` is n_warmup⁻³ divided by 2: the power comes "
+        "before the division. → Where do brackets have to stand?",
+    ),
+    wrong(
+        _warmup(width=lambda d: d**-1 / 2),
+        "−1/2 without brackets, for the width | `d_model**-1/2` is half of 1/d_model: the power "
+        "comes before the division. → Where do brackets have to stand?",
+    ),
+    wrong(
+        _warmup(rise=lambda t, w: t * w**-0.5, fall=lambda t, w: t**-1.5),
+        "the two exponents swapped | The exponent of the step and that of n_warmup have changed "
+        "places. → With which power of the step should the rate fall?",
+    ),
+    wrong(
+        _warmup(rise=lambda t, w: w**-0.5 + 0.0 * t, fall=lambda t, w: w * t**-1.5),
+        "step and n_warmup swapped | `step` and `n_warmup` have changed places, so the rate is "
+        "constant at first. → Which of the two should grow inside the minimum from step to step?",
+    ),
+    wrong(
+        _warmup(which=lambda rise, fall: rise * fall, rise=lambda t, w: np.minimum(1.0, t / w)),
+        "the rise times the fall | After the warm-up you're right; in it you multiply a rise to 1 "
+        "by a fall that has begun already, so you start too high. → Which one of the two counts "
+        "in a step?",
+    ),
+    wrong(
+        _warmup(fall=lambda t, w: w**-0.5 * np.maximum(0.0, 2.0 - t / w)),
+        "a straight fall | After the top your rate falls in a straight line, as fast as it rose. → "
+        "With which power of the step should it fall?",
+    ),
     wrong(
         _warmup(which=np.maximum),
         "the larger one | You take the larger of rise and fall: the rate starts high, falls, and "

@@ -185,6 +185,64 @@ def _adam_in_place(
 
 _ADAM_WRONG = [
     wrong(
+        _adam(move=lambda theta, m, v, lr, eps: theta - lr * m / np.sqrt(v) + eps),
+        "ε added to the parameter | Without brackets ε is added to the parameter, not to the root: "
+        "a/b + c divides first. → Where do brackets have to stand?",
+    ),
+    wrong(
+        _adam(
+            free_m=lambda m, b, t: m / (1.0 - b) ** t,
+            free_v=lambda v, b, t: v / (1.0 - b) ** t,
+        ),
+        "(1 − β) to the power t | You divide by (1 − β)ᵗ, which gets smaller from step to step. → "
+        "What is to be raised to the power t: β, or 1 − β?",
+    ),
+    wrong(
+        _adam(free_m=lambda m, b, t: m - b**t, free_v=lambda v, b, t: v - b**t),
+        "no brackets around 1 − βᵗ | `m / 1 - beta**step` divides by 1 and then subtracts. → Where "
+        "do brackets have to stand?",
+    ),
+    wrong(
+        lambda parameter, gradient, m, v, step, lr, beta_1=0.9, beta_2=0.999, eps=1e-8: _adam(
+            free_v=lambda v, b, t: v / (1.0 - beta_1**t)
+        )(parameter, gradient, m, v, step, lr, beta_1, beta_2, eps),
+        "v corrected with β₁ | You divide v by 1 − β₁ᵗ; it was made with β₂. → Which β belongs to "
+        "v̂?",
+    ),
+    wrong(
+        lambda parameter, gradient, m, v, step, lr, beta_1=0.9, beta_2=0.999, eps=1e-8: _adam(
+            square=lambda v, g, b: beta_1 * v + (1.0 - beta_1) * g**2
+        )(parameter, gradient, m, v, step, lr, beta_1, beta_2, eps),
+        "v made with β₁ | Your v forgets as fast as m: it's made with β₁. → Which β belongs to v?",
+    ),
+    wrong(
+        lambda parameter, gradient, m, v, step, lr, beta_1=0.9, beta_2=0.999, eps=1e-8: _adam(
+            mean=lambda m, g, b: beta_2 * m + (1.0 - beta_2) * g
+        )(parameter, gradient, m, v, step, lr, beta_1, beta_2, eps),
+        "m made with β₂ | Your m forgets as slowly as v: it is made with β₂. → Which β belongs to "
+        "m?",
+    ),
+    wrong(
+        _adam(move=lambda theta, m, v, lr, eps: theta - lr * m / (v**2 + eps)),
+        "squared for the root | You divide by v̂ squared, where its root is meant. → What makes a "
+        "mean of squares as large as a gradient again?",
+    ),
+    wrong(
+        _adam(move=lambda theta, m, v, lr, eps: theta - lr * np.sign(m)),
+        "the sign alone | All your steps are as long as the learning rate, which Adam's are in the "
+        "first step only. → By what is m̂ divided?",
+    ),
+    wrong(
+        _adam(mean=lambda m, g, b: m + (1.0 - b) * g, square=lambda v, g, b: v + (1.0 - b) * g**2),
+        "nothing forgotten | You add to the old means without shrinking them, so they only grow. → "
+        "What share of the old mean stays?",
+    ),
+    wrong(
+        _adam(square=lambda v, g, b: b * v + (1.0 - b) * g * 2),
+        "twice for the square | Your v takes in twice the gradient, `g * 2`, which may be negative "
+        "and has no root then. → How is a square written in Python?",
+    ),
+    wrong(
         _adam(free_m=_kept, free_v=_kept),
         "no bias correction | Both means start from zeros and are used as they are, so they're too "
         "small at first; your first step isn't as long as the learning rate. → By what are m and v "
@@ -204,9 +262,9 @@ _ADAM_WRONG = [
     ),
     wrong(
         _adam(returns=lambda theta, m, v, m_hat, v_hat: (theta, m_hat, v_hat)),
-        "corrected means returned | Your parameter is right, but you hand on m̂ and v̂. The next "
-        "step would correct them once more. → Which m does the next step's βm + (1 − β)g start "
-        "from?",
+        "corrected means returned | What you return as m and v are m̂ and v̂, with the correction "
+        "in them. The next step would correct them once more. → Which m does the next step's βm + "
+        "(1 − β)g start from?",
     ),
     wrong(
         _adam(

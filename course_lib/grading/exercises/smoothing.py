@@ -78,10 +78,14 @@ def _with(build: Callable[[int], dict[str, Any]], **more: Any) -> Callable[[int]
 
 # -- 10.label_smoothing ----------------------------------------------------------------------------
 
-_ONE = {"logits": np.array([[3.0, 0.0, 1.0, -1.0, 0.5]]), "targets": np.array([0])}
+_ONE = {"logits": np.array([[3.0, 0.0, 1.0, -1.0, 0.5]]), "targets": np.array([2])}
+_TWO = {
+    "logits": np.array([[2.0, 0.0, 1.0, -1.0], [0.5, 1.5, -0.5, 3.0]]),
+    "targets": np.array([2, 1]),
+}
 
 _LOSS_CASES = [
-    case("one position, ε = 0 | the plain cross-entropy", {**_ONE, "epsilon": 0.0}),
+    case("2 positions, ε = 0 | the plain cross-entropy", {**_TWO, "epsilon": 0.0}),
     case(
         "one position, 5 tokens, ε = 0.1 | the right token has 0.92, each other one 0.02",
         {**_ONE, "epsilon": 0.1},
@@ -185,7 +189,89 @@ def _by_sequence(costs: NDArray, kept: NDArray) -> Any:
     return np.mean([c[k].mean() for c, k in zip(costs, kept, strict=True)])
 
 
+def _even_part_of_padding_summed(costs: NDArray, kept: NDArray) -> Any:
+    """Sum over all, when padding has no right token, and divide by what counts."""
+    return costs.sum() / kept.sum()
+
+
+def _parts(
+    join: Callable[[NDArray, NDArray, NDArray, float], Any],
+) -> Callable[..., Any]:
+    """Return a loss from surprises (m, V), those of the right tokens (m,), logits (m, V) and ε."""
+
+    def loss(
+        logits: NDArray, targets: NDArray, epsilon: float = 0.1, ignore_index: int = -100
+    ) -> Any:
+        kept = targets != ignore_index
+        surprise, ids = -_log_softmax(logits[kept]), targets[kept]
+        right = surprise[np.arange(len(ids)), ids]
+        return join(surprise, right, logits[kept], epsilon)
+
+    return loss
+
+
+def _all_pairs(
+    logits: NDArray, targets: NDArray, epsilon: float = 0.1, ignore_index: int = -100
+) -> Any:
+    """Pick every target's column at every position, which gives a table."""
+    kept = targets != ignore_index
+    surprise = -_log_softmax(logits)[kept]
+    right = surprise[:, targets[kept]]
+    return ((1.0 - epsilon) * right + epsilon * surprise.mean(axis=-1)).mean()
+
+
+def _one_maximum(logits: NDArray) -> NDArray:
+    x = logits - logits.max()
+    return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
+
+
 _LOSS_WRONG = [
+    wrong(
+        _loss(smooth=lambda y, epsilon: (1.0 - epsilon) * y + epsilon / (y.shape[-1] - 1)),
+        "divided by |V| − 1 | Your target sums to more than 1: every token, the right one too, "
+        "gets ε/(|V| − 1). → Among how many tokens is ε shared, if the right one has a share?",
+    ),
+    wrong(
+        _loss(reduce=_even_part_of_padding_summed),
+        "the even part of padding added | Padded positions have no right token with you, but their "
+        "even part is still in the sum; what you divide by leaves them out. → What should a padded "
+        "position add to the sum?",
+    ),
+    wrong(
+        _parts(lambda s, right, x, e: (1.0 - e) * right.mean() - e * s.mean()),
+        "the sign of the even part | One of the two parts has the wrong sign: the even part makes "
+        "your loss smaller. → Is a surprise, −log p, above or below 0?",
+    ),
+    wrong(
+        _parts(lambda s, right, x, e: (1.0 - e) * right.mean() - e * x.mean()),
+        "logits for logarithms in the even part | Your even part averages the logits themselves, "
+        "before any softmax. → Of which numbers is the even part the mean?",
+    ),
+    wrong(
+        _parts(lambda s, right, x, e: (1.0 - e) * right.mean() + e * np.log(s.shape[-1])),
+        "a constant even part | Your even part is ε·log |V|, whatever the model says; so it "
+        "teaches nothing. → With which probabilities are the even shares compared?",
+    ),
+    wrong(
+        _all_pairs,
+        "all columns at all positions | `surprise[:, targets]` picks every target's column at "
+        "every position, and gives a table. → Which row goes with which target?",
+    ),
+    wrong(
+        _loss(log_p=_one_maximum),
+        "one maximum for all rows | You subtract the largest logit of all, so a row far below it "
+        "underflows to zeros. → Which maximum belongs to a row?",
+    ),
+    wrong(
+        _loss(log_p=lambda logits: _log_softmax(logits, axis=1)),
+        "normalised over axis 1 | For one sequence you're right; in a batch, axis 1 holds the "
+        "positions, not the tokens of the vocabulary. → How is the last axis counted?",
+    ),
+    wrong(
+        _loss(log_p=np.log),
+        "logits taken for probabilities | You take the logarithm of the logits themselves, which "
+        "may be negative. → What makes probabilities of logits?",
+    ),
     wrong(
         _loss(share=lambda epsilon: 0.0),
         "no smoothing | Your numbers are the plain cross-entropy's: only the right token has a "
@@ -488,8 +574,8 @@ def _at_the_floor(seed: int) -> dict[str, Any]:
 
 _GRADIENT_CASES = [
     case(
-        "one position, ε = 0 | what the model holds probable, less 1 at the right token",
-        {**_ONE, "epsilon": 0.0},
+        "2 positions, ε = 0 | half of p, and of p less 1 at the right token",
+        {**_TWO, "epsilon": 0.0},
     ),
     case("one position, ε = 0.1 | less the smoothed target", {**_ONE, "epsilon": 0.1}),
     case(
