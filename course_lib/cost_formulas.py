@@ -93,7 +93,7 @@ BLOCKS: dict[str, Formulas] = {
 
 MODEL: dict[str, Formulas] = {
     "forward, all at once": Formulas(
-        flops=_MODEL_FLOPS, parameters=_MODEL_HOLDS, kept=_MODEL_KEEPS, steps="29*N + 1"
+        flops=_MODEL_FLOPS, parameters=_MODEL_HOLDS, kept=_MODEL_KEEPS, steps="29*N - 6"
     ),
     "training step": Formulas(
         flops=f"3*({_MODEL_FLOPS})", kept=f"12*({_MODEL_HOLDS}) + {_MODEL_KEEPS}"

@@ -267,7 +267,7 @@ def memory_against_length(
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
         axes.set_xlim(x[0], x[-1])
-        _powers_of_two(axes, int(x[-1]))
+        _powers_of_two(axes, int(x[-1]), every=1 if longest <= 8192 else 2)
         axes.yaxis.set_major_locator(FixedLocator([2.0**k for k in range(-10, 12, 2)]))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _gibibytes(value)))
@@ -573,7 +573,7 @@ def _step(flops: int, rate: int) -> str:
 
 def _three_digits(value: float) -> str:
     """Write a number below 1,000 with three digits, halves away from zero as a script does."""
-    places = 2 if value < 10 else 1 if value < 100 else 0
+    places = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return str(Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP))
 
 
@@ -607,7 +607,7 @@ def _listed(formulas: Mapping[str, str]) -> str:
 _DRAW = f"""var n = Math.pow(2, values[0]), d = Math.pow(2, values[1]), N = values[2];
     var b = Math.pow(2, values[3]), s = values[4] ? 2 : 4, h = d / {_HEAD}, V = {_VOCABULARY};
     var rate = {list(_RATES)}[values[5]];
-    function digits(x) {{ return x.toFixed(x < 10 ? 2 : x < 100 ? 1 : 0); }}
+    function digits(x) {{ return x.toFixed(x < 9.995 ? 2 : x < 99.95 ? 1 : 0); }}
     function amount(x, units, base) {{
       var i = 0;
       while (x >= 999.5 && i < units.length - 1) {{ x /= base; i++; }}
