@@ -144,10 +144,6 @@ def _rolled_rows(ids: NDArray, bos: int) -> Any:
     return new
 
 
-def _row_lists(ids: NDArray, bos: int) -> Any:
-    return [[bos, *row[:-1]] if isinstance(row, np.ndarray) else row[:-1] for row in ids]
-
-
 def _first_row_replaced(ids: NDArray, bos: int) -> Any:
     new = ids.copy()
     new[0] = bos
@@ -234,7 +230,6 @@ _SHIFT_WRONG = [
     ),
     wrong(_hstacked, f"a column in front of two axes | {_TWO_AXES}"),
     wrong(_rolled_rows, f"rolled, with two axes | {_TWO_AXES}"),
-    wrong(_row_lists, f"a list of rows | {_TWO_AXES}"),
     wrong(
         _first_row_replaced,
         "the first row overwritten | `new[0] = bos` overwrites the whole first row; nothing is "
@@ -812,7 +807,81 @@ def _padding_written(predictions: NDArray, targets: NDArray, pad: int) -> Any:
     return answer
 
 
+def _last_real(predictions: NDArray, targets: NDArray, pad: int) -> Any:
+    """Overwrite the verdict column by column, so that the last one decides."""
+    p = _widened(predictions, targets)
+    last = np.maximum((targets != pad).cumsum(axis=-1).argmax(axis=-1), 0)[..., None]
+    right = (np.take_along_axis(p, last, -1) == np.take_along_axis(targets, last, -1))[..., 0]
+    return right, right.mean()
+
+
+def _first_axis_flat(predictions: NDArray, targets: NDArray, pad: int) -> Any:
+    """Take what is real of an entry of the first axis, whatever that is."""
+    right = []
+    for p, t in zip(predictions, targets, strict=True):
+        real = t[t != pad]
+        right.append(np.array_equal(p[: len(real)], real))
+    return np.array(right), np.mean(right)
+
+
+def _two_axes(predictions: NDArray, targets: NDArray, pad: int) -> Any:
+    """Cut and compare along axis 1."""
+    n = min(predictions.shape[1], targets.shape[1])
+    right = ((predictions[:, :n] == targets[:, :n]) | (targets[:, :n] == pad)).all(axis=1)
+    right = right & (targets[:, n:] == pad).all(axis=1)
+    return right, right.mean()
+
+
+def _other_lengths_wrong(too: Callable[[int, int], bool]) -> Callable[..., Any]:
+    def match(predictions: NDArray, targets: NDArray, pad: int) -> Any:
+        right = _match()(predictions, targets, pad)[0]
+        if too(predictions.shape[-1], targets.shape[-1]):
+            right = np.zeros_like(right)
+        return right, right.mean()
+
+    return match
+
+
 _MATCH_WRONG = [
+    wrong(
+        _last_real,
+        "the last token decides | A row's verdict is that of its last real token: what was found "
+        "wrong before is overwritten. → What may change a row from right to wrong, and what back?",
+    ),
+    wrong(
+        _first_axis_flat,
+        "an entry of the first axis for a row | You go over the first axis; with a list of lists "
+        "that takes a whole list for a row. → Which axis holds the tokens of one row, counted from "
+        "the end?",
+    ),
+    wrong(
+        _two_axes,
+        "axis 1 for the last | For one list of rows you're right. In a list of lists, axis 1 holds "
+        "the rows, not the tokens. → How is the last axis named, however many there are?",
+    ),
+    wrong(
+        _match(share=lambda right, hit, real: np.round(right.mean(), 2)),
+        "rounded | Your rows are right, but the share is rounded. → Who should round a number: "
+        "what computes it, or what prints it?",
+    ),
+    wrong(
+        _other_lengths_wrong(lambda n_p, n: n_p != n),
+        "another length is always wrong | Where predictions have another length than the targets "
+        "you call all rows wrong. But targets are padded, and what is beyond them counts for "
+        "nothing. → Which columns of a row have to be there?",
+    ),
+    wrong(
+        _other_lengths_wrong(lambda n_p, n: n_p < n),
+        "too short is always wrong | Where predictions are shorter than the padded targets you "
+        "call all rows wrong, also those whose own target is short enough. → Which columns of a "
+        "row have to be there?",
+    ),
+    wrong(
+        _match(share=lambda right, hit, real: right.sum() / len(right)),
+        "divided by the first axis | Your rows are right, and for one list of them the share too. "
+        "In a list of lists you divide by the number of lists. → How many rows are there, if "
+        "`right` has two axes?",
+    ),
     wrong(
         _match(share=lambda right, hit, real: (hit & real).sum() / real.sum()),
         "the share of tokens | Your rows are right, but the share is that of the tokens. Ten "
@@ -855,13 +924,13 @@ _MATCH_WRONG = [
         "How many of them have to be?",
     ),
     wrong(
-        _match(real=lambda p, t, pad: p != pad),
+        _match(fit=_shorter, real=lambda p, t, pad: p != pad),
         "the prediction's padding left out | You leave out what is padding in the *prediction*. "
         "One that stops early, or says nothing, is right with you. → Which of the two says what "
         "should have been there?",
     ),
     wrong(
-        _match(real=lambda p, t, pad: (p != pad) & (t != pad)),
+        _match(fit=_shorter, real=lambda p, t, pad: (p != pad) & (t != pad)),
         "the padding of both left out | You look only where neither is padding. One that stops "
         "early is right with you. → Which of the two says what should have been there?",
     ),

@@ -572,8 +572,12 @@ def _layer(
 
 _CLIP_CASES = [
     case(
-        "3 and 4, at most 1 | the norm is 5, so both are divided by 5",
-        {"d_weight": np.array([[3.0]]), "d_bias": np.array([4.0]), "max_norm": 1.0},
+        "six numbers of norm 10, at most 5 | all are halved",
+        {
+            "d_weight": np.array([[2.0, -6.0], [4.0, -2.0]]),
+            "d_bias": np.array([6.0, -2.0]),
+            "max_norm": 5.0,
+        },
     ),
     case(
         "small gradients, at most 10 | nothing changes",
@@ -591,7 +595,7 @@ _CLIP_CASES = [
     case(
         "each below the limit alone, not together | what counts is the norm of both",
         {
-            "d_weight": np.array([[0.6, 0.0], [0.0, -0.6]]),
+            "d_weight": np.array([[0.6, 0.0], [0.0, -0.4]]),
             "d_bias": np.array([0.0, 0.8]),
             "max_norm": 1.0,
         },
@@ -656,7 +660,69 @@ def _norms_twice(d_weight: NDArray, d_bias: NDArray, max_norm: float) -> Any:
     return weight, _if_larger(d_bias, _global(weight, d_bias), max_norm), norm
 
 
+def _own_norms(total: Callable[[list[Any]], Any]) -> Callable[..., Any]:
+    """Clip each by itself, and return something of the two norms."""
+
+    def clip(d_weight: NDArray, d_bias: NDArray, max_norm: float) -> Any:
+        norms = [np.sqrt((g**2).sum()) for g in (d_weight, d_bias)]
+        new = _each_by_itself(d_weight, d_bias, max_norm)[:2]
+        return (*new, total(norms))
+
+    return clip
+
+
+def _row_by_row(d_weight: NDArray, d_bias: NDArray, max_norm: float) -> Any:
+    rows = np.array([_if_larger(row, np.sqrt((row**2).sum()), max_norm) for row in d_weight])
+    bias = _if_larger(d_bias, np.sqrt((d_bias**2).sum()), max_norm)
+    return rows, bias, _global(d_weight, d_bias)
+
+
+def _not_one_vector(d_weight: NDArray, d_bias: NDArray, max_norm: float) -> Any:
+    return _clip(norm=lambda w, b: np.linalg.norm(np.concatenate([w, b])))(
+        d_weight, d_bias, max_norm
+    )
+
+
+_OWN = (
+    "You clip each gradient by its own norm, and the third result isn't the norm of both either. → "
+    "Over which numbers is the one norm taken?"
+)
+
 _CLIP_WRONG = [
+    wrong(_own_norms(lambda norms: norms[0]), f"each by its own norm, the first returned | {_OWN}"),
+    wrong(_own_norms(lambda norms: norms[1]), f"each by its own norm, the last returned | {_OWN}"),
+    wrong(_own_norms(sum), f"each by its own norm, the sum returned | {_OWN}"),
+    wrong(_own_norms(max), f"each by its own norm, the larger returned | {_OWN}"),
+    wrong(
+        _not_one_vector,
+        "put together as they are | A matrix and a row can't be put together: `np.concatenate` "
+        "wants as many axes in both. → What makes one long row of an array?",
+    ),
+    wrong(
+        _row_by_row,
+        "row by row | You clip each row of the weight by its own norm. The rows' ratios change, "
+        "and with them the direction of the step. → Over which numbers is the norm taken?",
+    ),
+    wrong(
+        _clip(norm=lambda w, b: np.linalg.norm(w + b)),
+        "added before the norm | You add the bias to every row of the weight before you take the "
+        "norm. → What is added up: the numbers, or their squares?",
+    ),
+    wrong(
+        _clip(norm=lambda w, b: np.sqrt(w.sum() ** 2 + b.sum() ** 2)),
+        "summed before squared | You add up the numbers of a gradient and square the sum, so "
+        "positive and negative ones cancel. → Which comes first, the square or the sum?",
+    ),
+    wrong(
+        _clip(scale=lambda g, norm, limit: g - (norm - limit) if norm > limit else g.copy()),
+        "shortened by subtraction | You subtract what the norm has too much from every number, "
+        "which turns the vector. → Which operation makes a vector shorter and keeps its direction?",
+    ),
+    wrong(
+        _clip(scale=lambda g, norm, limit: np.minimum(g, limit)),
+        "cut off from above | You cut off numbers above the limit; negative ones may be as large "
+        "as they like, and the direction changes. → By what can all numbers be multiplied alike?",
+    ),
     wrong(
         _each_by_itself,
         "each by its own norm | You clip each gradient by its own norm. Their ratio changes, and "
@@ -709,13 +775,13 @@ _CLIP_WRONG = [
     ),
     wrong(
         _clip(norm=lambda w, b: np.sqrt((w**2).sum()) + np.sqrt((b**2).sum())),
-        "norms added | You add the norms of the two gradients; with 3 and 4 you get 7. → What is "
-        "added up before the root is taken?",
+        "norms added | You add the norms of the two gradients; but norms of 3 and 4 make a common "
+        "one of 5, not of 7. → What is added up before the root is taken?",
     ),
     wrong(
         _clip(norm=lambda w, b: np.abs(w).sum() + np.abs(b).sum()),
-        "sizes added | You add up the sizes of all numbers; with 3 and 4 you get 7. → What is done "
-        "to each number before it is added, in the length of a vector?",
+        "sizes added | You add up the sizes of all numbers; with 3 and −4 you get 7. → What is "
+        "done to each number before it is added, in the length of a vector?",
     ),
     wrong(
         _clip(norm=lambda w, b: max(np.abs(w).max(), np.abs(b).max())),

@@ -638,7 +638,109 @@ def _touching(
     return answer
 
 
+def _mask_without_an_axis(
+    logits: NDArray, targets: NDArray, epsilon: float = 0.1, ignore_index: int = -100
+) -> Any:
+    kept = targets != ignore_index
+    q = _smoothed(_one_hot(targets, logits.shape[-1]), epsilon)
+    return (_softmax(logits) - q) * kept / kept.sum()
+
+
+def _by_parts(even: str) -> Callable[..., Any]:
+    """Put the gradient together of (1 − ε)(p − y) and an even part."""
+
+    def gradient(
+        logits: NDArray, targets: NDArray, epsilon: float = 0.1, ignore_index: int = -100
+    ) -> Any:
+        kept, v = (targets != ignore_index)[..., None], logits.shape[-1]
+        g = (1.0 - epsilon) * (_softmax(logits) - _one_hot(targets, v))
+        g = g + {"none": 0.0, "constant": epsilon / v, "taken": -epsilon / v}[even]
+        return np.where(kept, g, 0.0) / kept.sum()
+
+    return gradient
+
+
+def _indexed_by_padding(masked: bool) -> Callable[..., Any]:
+    """Look the targets up in a table of one-hot rows, −100 among them."""
+
+    def gradient(
+        logits: NDArray, targets: NDArray, epsilon: float = 0.1, ignore_index: int = -100
+    ) -> Any:
+        v, kept = logits.shape[-1], targets != ignore_index
+        g = _softmax(logits) - _smoothed(np.eye(v)[targets], epsilon)
+        return np.where(kept[..., None], g, 0.0) / kept.sum() if masked else g / targets.size
+
+    return gradient
+
+
+def _padding_as_token_0(
+    logits: NDArray, targets: NDArray, epsilon: float = 0.1, ignore_index: int = -100
+) -> Any:
+    kept = targets != ignore_index
+    q = _smoothed(_one_hot(np.where(kept, targets, 0), logits.shape[-1]), epsilon)
+    return (_softmax(logits) - q) / kept.sum()
+
+
 _GRADIENT_WRONG = [
+    wrong(
+        _indexed_by_padding(True),
+        "−100 as an index | Your function stops with an error where a target is −100: padding is "
+        "still there when one-hot rows are looked up. → Which line should come first, the look-up "
+        "or the selection of the positions that count?",
+    ),
+    wrong(
+        _indexed_by_padding(False),
+        "−100 as an index, and nothing left out | Without padding you're right. With it, −100 is "
+        "looked up like a token, which is an error, and other padding is learned from. → Which "
+        "positions should get a gradient?",
+    ),
+    wrong(
+        _padding_as_token_0,
+        "padding taken for token 0 | Your padded positions have a gradient, towards token 0. You "
+        "divide by the right number. → What should a position add to the loss if nothing is to be "
+        "learned there?",
+    ),
+    wrong(
+        _by_parts("none"),
+        "the even part has no gradient | You take the even part of the loss for a constant, and "
+        "return (1 − ε)(p − y). But ε times the mean surprise depends on the logits too. → What "
+        "does it ask of a token that is held too improbable?",
+    ),
+    wrong(
+        _by_parts("constant"),
+        "ε/|V| added | You return (1 − ε)(p − y) + ε/|V|, whose rows don't sum to 0. → What is the "
+        "derivative of the mean surprise, with its log Σ exp(x)?",
+    ),
+    wrong(
+        _by_parts("taken"),
+        "the even part without its softmax | You return (1 − ε)(p − y) − ε/|V|, whose rows don't "
+        "sum to 0: the even part's own log Σ exp(x) is missing. → By what is p multiplied, if q "
+        "sums to 1?",
+    ),
+    wrong(
+        _gradient(p=lambda logits: logits, differ=lambda x, q: -q * (1.0 - _softmax(x))),
+        "the other logits forgotten | You take the derivative of each log p_v by its own logit "
+        "only, q_v(p_v − 1). But each logit is also in the log Σ exp(x) of the other tokens. → How "
+        "many of the log p_v does one logit change?",
+    ),
+    wrong(
+        _gradient(differ=lambda p, q: (p - q) * p * (1.0 - p)),
+        "p(1 − p) too many | You multiply p − q by p(1 − p), as after a squared distance and a "
+        "sigmoid. With the logarithm of the cross-entropy that factor cancels. → What is the "
+        "derivative of log Σ exp(x)?",
+    ),
+    wrong(
+        _gradient(differ=lambda p, q: -q * np.log(p)),
+        "the parts of the loss | You return what each token adds to the loss, −q log p, not how "
+        "the loss changes with its logit. → What is the derivative of log Σ exp(x) − Σ q x by one "
+        "x?",
+    ),
+    wrong(
+        _mask_without_an_axis,
+        "a mask with an axis too few | Your function stops with an error: which positions count "
+        "has the shape of `targets`, and can't be multiplied with arrays that have the "
+        "vocabulary's axis too. → What adds an axis of length 1 at the end?",
+    ),
     wrong(
         _gradient(differ=lambda p, q: q - p),
         "the sign | Your gradient points the other way: a step against it would make the right "
@@ -756,8 +858,8 @@ _GRADIENT_WRONG = [
     ),
     wrong(
         _touching,
-        "logits written into | The maximum is subtracted in the caller's own array: `logits -= …`. "
-        "→ Which line makes a new one in its place?",
+        "logits written into | The gradient is right, but the caller's logits have changed, as by "
+        "`logits -= …` or `logits[…] = …`. → Which line makes a new array in its place?",
     ),
 ]
 

@@ -170,7 +170,7 @@ _CASES = [
     ),
     case(
         "a bowl, 15 steps, clipped at first | and not when the gradients are small",
-        _runs(_BOWL, [2.0, -1.0, 1.0], 15, 0.1, 5.0),
+        _runs(_BOWL, [2.0, -1.0, 1.0], 15, 0.1, 3.0),
     ),
     case("starts where the gradient is 0 | stays there", _runs(_VALLEY, [3.0, 3.0], 4, 0.1, 1.0)),
     case("no step | the start alone", _runs(_VALLEY, [1.0, 2.0], 0, 0.1, 1.0)),
@@ -249,6 +249,31 @@ def _right_and_overwritten(
     return path
 
 
+def _one_array_for_both(
+    gradient: Callable[[NDArray], NDArray],
+    parameter: NDArray,
+    n_steps: int,
+    lr: float,
+    max_norm: float,
+) -> Any:
+    """Keep m and v in one array, changed in place."""
+    path = [parameter]
+    m = v = np.zeros_like(parameter)
+    with np.errstate(all="ignore"):
+        for step in range(1, n_steps + 1):
+            g = _clip(gradient(path[-1]), max_norm)
+            m += 0.1 * (g - m)
+            v += 0.001 * (g**2 - v)
+            m_hat, v_hat = m / (1 - 0.9**step), v / (1 - 0.999**step)
+            path.append(path[-1] - lr * m_hat / (np.sqrt(v_hat) + 1e-8))
+    return np.array(path)
+
+
+def _by_the_largest(g: NDArray, limit: float) -> NDArray:
+    largest = np.abs(g).max()
+    return g * (limit / largest) if largest > limit else g
+
+
 _WRONG = [
     _left("piled", "fresh", "rescaled"),
     _left("piled", "fresh"),
@@ -305,6 +330,26 @@ _WRONG = [
         ),
         "each row by its own norm | In a matrix you clip each row by itself. → Over which numbers "
         "does the broken program take the norm?",
+    ),
+    wrong(
+        _train(clip=_by_the_largest),
+        "the largest number for the norm | You compare the largest number of the gradient with the "
+        "limit. The broken program had the norm right. → Of how many numbers is it made?",
+    ),
+    wrong(
+        _train(clip=lambda g, limit: _clip(g, limit) / limit if _clip(g, limit) is not g else g),
+        "to the length 1 | What is too large comes out with the norm 1, whatever the limit. → What "
+        "norm should it have after clipping?",
+    ),
+    wrong(
+        _train(clip=lambda g, limit: _clip(g, limit) if np.sqrt((g**2).sum()) > limit else 0.0 * g),
+        "the small ones dropped | A gradient below the limit becomes 0 with you, so nothing is "
+        "learned from it. → What should become of a gradient whose norm is below the limit?",
+    ),
+    wrong(
+        _one_array_for_both,
+        "m and v in one array | `m = v = np.zeros_like(…)` gives one array two names, and `+=` "
+        "changes it under both. → Which lines make two arrays?",
     ),
     wrong(
         _train(clip=lambda g, limit: g, after=_clip),
