@@ -203,8 +203,8 @@ def shares_by_part(parts: Mapping[str, tuple[float, float]]) -> Plot:
                 )  # fmt: skip
         for i, (name, colour, _) in enumerate(looks):
             axes.annotate(
-                name, (0.98, 0.10 - 0.07 * i), xycoords="axes fraction", color=colour, ha="right",
-                va="center",
+                name, (0.42 * i, 1.0), xytext=(0, 6), xycoords="axes fraction",
+                textcoords="offset points", color=colour, va="bottom",
             )  # fmt: skip
         axes.set_yticks(places, list(parts))
         axes.grid(False, axis="y")
