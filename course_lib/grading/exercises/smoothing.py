@@ -567,9 +567,9 @@ def smoothing_gradient(
 
 
 def _at_the_floor(seed: int) -> dict[str, Any]:
-    """Give a model that holds exactly what the target says: 0.8 for one token, 0.1 for two."""
+    """Give a model that holds nearly what the target says: 0.8 for one token, 0.1 for two."""
     p = np.array([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
-    return {"logits": np.log(p), "targets": np.array([0, 2]), "epsilon": 0.3}
+    return {"logits": np.log(p).round(2), "targets": np.array([0, 2]), "epsilon": 0.3}
 
 
 _GRADIENT_CASES = [
@@ -582,7 +582,10 @@ _GRADIENT_CASES = [
         "one sequence of 4 tokens, ε = 0.5 | each position has its part in the mean",
         _with(_batch([4], 4, 3), epsilon=0.5),
     ),
-    case("the right token at 0.8, ε = 0.3 of three | nothing is left to learn: 0", _at_the_floor),
+    case(
+        "the right token at 0.8, ε = 0.3 of three | next to nothing is left to learn",
+        _at_the_floor,
+    ),
     case(
         "3 sequences of 4, 1 and 2 tokens, padded to 4 | nothing at padding",
         _with(_batch([4, 1, 2], 4, 6), epsilon=0.3),
@@ -918,7 +921,6 @@ SMOOTHING_GRADIENT = Exercise(
     reference=smoothing_gradient,
     cases=_GRADIENT_CASES,
     returns=("gradient",),
-    tolerance={"float64": (1e-5, 1e-6)},  # differences of losses are right to nine digits or so
     misconceptions=_GRADIENT_WRONG,
     alternatives=[
         ("position by position", _gradient_rows),
