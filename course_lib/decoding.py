@@ -414,11 +414,11 @@ def _best_continuations(
     log_p: Tensor,  # (b, k, V)
     m: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rank the k · V ways in which k hypotheses may go on; return the totals of the best m."""
+    """Rank the k · V ways in which k hypotheses may go on; return the best m."""
     vocab_size = log_p.shape[-1]
     totals = scores[:, :, None] + log_p  # (b, k, V)
     best, index = totals.flatten(1).topk(m)  # (b, m)
-    return best, index // vocab_size, index % vocab_size  # and whose they are, by which token
+    return best, index // vocab_size, index % vocab_size
 
 
 def _rows(x: Tensor, places: Tensor) -> Tensor:

@@ -77,11 +77,11 @@ def cached_attention(
     (True, torch.Size([1, 3, 2]))
     """
     check_past(x, (w_q, w_k, w_v, w_o), n_heads, past)
-    q, k, v = (split_heads(x @ w, n_heads) for w in (w_q, w_k, w_v))  # (..., h, n, d/h)
+    q, k, v = (split_heads(x @ w, n_heads) for w in (w_q, w_k, w_v))
     if past is not None:
         k = torch.cat((past[0], k), dim=-2)  # (..., h, n_past + n, d/h)
         v = torch.cat((past[1], v), dim=-2)
-    mask = causal_mask(q.shape[-2], k.shape[-2])  # key j may be seen by query i if j ≤ n_past + i
+    mask = causal_mask(q.shape[-2], k.shape[-2])  # key j if j ≤ n_past + i
     heads, _ = scaled_dot_product_attention(q, k, v, mask)
     return merge_heads(heads) @ w_o, (k, v)
 
