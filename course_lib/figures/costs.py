@@ -120,7 +120,10 @@ def cost_table(
         "steps": "steps", "path": "path",
     }  # fmt: skip
     used = [key for key in columns if any(getattr(row, key) for row in rows.values())]
-    left = "text-align:left;vertical-align:top;padding:.25rem .6rem .25rem 0"
+    left = (
+        "text-align:left;vertical-align:top;padding:.25rem .6rem .25rem 0;"
+        "border-top:1px solid rgba(128,128,128,.35)"
+    )
     small = "font-size:.85em;white-space:nowrap"
     head = "".join(f'<th scope="col" style="{left}">{columns[key]}</th>' for key in used)
     lines, said = [], []
@@ -352,16 +355,17 @@ tables are half from n = 449 on, at any width. base, n = 50, d = 512: 2 %.
         axes.text(0.03, 0.6, "products\nwith weights", transform=axes.transAxes)
         axes.text(0.97, 0.3, "scores\nand sums", transform=axes.transAxes, ha="right")
         axes.annotate(
-            f"half of memory:\nn = {_HALF}", (_HALF, 0.05), (-6, 0), textcoords="offset points",
+            f"half of\nmemory:\nn = {_HALF}", (_HALF, 0.05), (-6, 0), textcoords="offset points",
             xycoords=("data", "axes fraction"), color=_PURPLE, ha="right",
         )  # fmt: skip
         axes.annotate("$n = 6d$", (6 * 180, 180), (7, -2), textcoords="offset points", va="center")
         for name, (n, d) in models.items():
             axes.plot([n], [d], "o", color="black", markersize=5)
-            far = n > longest / 64  # no room at its right
+            far, near = n > longest / 64, n < 128  # no room at the right; the dotted line there
             axes.annotate(
-                name, (n, d), (8, 5) if far else (7, 0), textcoords="offset points",
-                va="bottom" if far else "center", ha="right" if far else "left", fontsize=10.5,
+                name, (n, d), (8, 8) if far else (-8, 5) if near else (7, 0),
+                textcoords="offset points", va="bottom" if far or near else "center",
+                ha="right" if far else "left", fontsize=10.5,
             )  # fmt: skip
     said = " ".join(
         f"{name}, n = {n}, d = {d}: {100 * n / (n + 6 * d):.0f} %."
