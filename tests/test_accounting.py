@@ -737,6 +737,31 @@ def test_each_block_is_charged_for_the_side_that_it_works_on(sizes: dict[str, An
     assert cross.activations == b * (4 * n_tgt * d + 2 * n_src * d + 3 * h * n_tgt * n_src)
 
 
+@settings(max_examples=15)
+@given(transformers())
+def test_what_a_layer_adds_beside_its_sublayers_and_norms_are_its_residuals(
+    sizes: dict[str, Any],
+) -> None:
+    d, h, d_ff, b = (sizes[name] for name in ("d", "n_heads", "d_ff", "batch"))
+    n_src, n_tgt = sizes["n_src"], sizes["n_tgt"]
+    x, memory = torch.zeros(b, n_tgt, d), torch.zeros(b, n_src, d)
+    encoder, decoder = layers.EncoderLayer(d, h, d_ff), layers.DecoderLayer(d, h, d_ff)
+    for lines, layer, parts in (
+        (accounting.encoder_layer(n_tgt, d, h, d_ff, b), encoder,
+         (encoder.attention, encoder.feed_forward)),
+        (accounting.decoder_layer(n_tgt, n_src, d, h, d_ff, b), decoder,
+         (decoder.self_attention, decoder.cross_attention, decoder.feed_forward)),
+    ):  # fmt: skip
+        given = (x,) if layer is encoder else (x, memory)
+        added = count_numbers(layer, *given)
+        for part in parts:
+            asked = (x, memory) if part is getattr(layer, "cross_attention", None) else (x,)
+            added -= count_numbers(part.sublayer, *asked) + count_numbers(part.norm, x)
+        assert lines["residuals"].elementwise_flops == added == len(parts) * x.numel()
+        assert lines["residuals"].activations == added
+        assert lines["norms"].elementwise_flops == len(parts) * count_numbers(parts[0].norm, x)
+
+
 def test_a_checkpointed_forward_pass_is_computed_once_more() -> None:
     network, x = feed_forward.FeedForward(4, 8), torch.zeros(3, 4, requires_grad=True)
     lines = accounting.feed_forward(3, 4, 8)
