@@ -981,7 +981,12 @@ def rotary(
 
 
 def encoder_layer(
-    n: int, d: int, n_heads: int, d_ff: int, batch: int = 1, attention_bias: bool = True
+    n: int,
+    d: int,
+    n_heads: int,
+    d_ff: int,
+    batch: int = 1,
+    attention_bias: bool = True,
 ) -> dict[str, Cost]:
     """Return what the parts of an encoder layer cost.
 
@@ -1019,8 +1024,9 @@ def encoder_layer(
     (3152384, 3196928)
     """
     check_flag("attention_bias", attention_bias)
+    attention = multi_head_attention(n, n, d, n_heads, batch, attention_bias)
     return {
-        "attention": total(multi_head_attention(n, n, d, n_heads, batch, attention_bias)),
+        "attention": total(attention),
         "feed-forward": total(feed_forward(n, d, d_ff, batch)),
         **_around(n, d, batch, sublayers=2),
     }
@@ -1069,10 +1075,11 @@ def decoder_layer(
     4204032
     """
     check_flag("attention_bias", attention_bias)
-    bias = attention_bias
+    own = multi_head_attention(n_tgt, n_tgt, d, n_heads, batch, attention_bias)
+    cross = multi_head_attention(n_tgt, n_src, d, n_heads, batch, attention_bias)
     return {
-        "self-attention": total(multi_head_attention(n_tgt, n_tgt, d, n_heads, batch, bias)),
-        "cross-attention": total(multi_head_attention(n_tgt, n_src, d, n_heads, batch, bias)),
+        "self-attention": total(own),
+        "cross-attention": total(cross),
         "feed-forward": total(feed_forward(n_tgt, d, d_ff, batch)),
         **_around(n_tgt, d, batch, sublayers=3),
     }
