@@ -28,7 +28,7 @@ __all__ = ["causal_and_peeking", "fitting_vocabularies", "model_walk", "shares_b
 
 _BLUE, _ORANGE = COLOURS["blue"], COLOURS["orange"]
 _GREEN, _PURPLE = COLOURS["green"], COLOURS["purple"]
-_TOP = 166  # where the picture below the map begins
+_TOP = 178  # where the picture below the map begins
 
 # Parts of the map: x, y, width, words, colour.
 _PARTS = {
@@ -203,7 +203,7 @@ def shares_by_part(parts: Mapping[str, tuple[float, float]]) -> Plot:
                 )  # fmt: skip
         for i, (name, colour, _) in enumerate(looks):
             axes.annotate(
-                name, (0.42 * i, 1.0), xytext=(0, 6), xycoords="axes fraction",
+                name, (0.55 * i, 1.0), xytext=(0, 6), xycoords="axes fraction",
                 textcoords="offset points", color=colour, va="bottom",
             )  # fmt: skip
         axes.set_yticks(places, list(parts))
@@ -323,7 +323,7 @@ def causal_and_peeking(
             "- - guessing", (0.98, 0.97 - 0.09 * len(losses)), xycoords="axes fraction",
             color=MUTED, ha="right", va="top",
         )  # fmt: skip
-        axes.set_ylim(0, 1.7 * guess)
+        axes.set_ylim(0, 1.6 * guess)
         axes.set_xlim(left=0)
         axes.set_xlabel("training step")
         axes.set_ylabel("loss (nats a token)")
