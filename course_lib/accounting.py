@@ -1041,7 +1041,7 @@ def decoder_layer(
     batch: int = 1,
     attention_bias: bool = True,
 ) -> dict[str, Cost]:
-    """Return what the parts of a decoder layer cost, all positions at once as in training.
+    """Return what the parts of a decoder layer cost, all positions at once.
 
     Parameters: ``8d² + 2 d d_ff + d_ff + d + 6d``, and 8d more where attention has biases.
 
