@@ -682,7 +682,7 @@ _WENT_ON = np.array(  # what comes after <eos> is anything
         [7, 6, 2, 7, 6],
         [9, 2, 2, 2, 2],
         [4, 4, 6, 3, 2],
-        [8, 3, 2, 0, 0],
+        [8, 0, 2, 0, 0],  # a gap
         [6, 5, 0, 2, 0],
         [3, 9, 7, 2, 0],
     ]
@@ -690,10 +690,10 @@ _WENT_ON = np.array(  # what comes after <eos> is anything
 
 _MATCH_CASES = [
     case(
-        "4 rows of 3 tokens, nothing padded | one wrong token makes a row wrong",
+        "5 rows of 3 tokens, nothing padded | one wrong token makes a row wrong",
         {
-            "predictions": np.array([[5, 6, 2], [7, 8, 2], [8, 9, 9], [3, 4, 2]]),
-            "targets": np.array([[5, 6, 2], [7, 9, 2], [8, 9, 2], [3, 4, 2]]),
+            "predictions": np.array([[5, 6, 2], [7, 8, 2], [8, 9, 9], [3, 4, 2], [6, 6, 6]]),
+            "targets": np.array([[5, 6, 2], [7, 9, 2], [8, 9, 2], [3, 4, 2], [7, 3, 2]]),
             "pad": 0,
         },
     ),
@@ -824,6 +824,13 @@ def _first_axis_flat(predictions: NDArray, targets: NDArray, pad: int) -> Any:
     return np.array(right), np.mean(right)
 
 
+def _nothing_left_out(predictions: NDArray, targets: NDArray, pad: int) -> Any:
+    """Compare all columns that both have; a real token that is cut off makes a row wrong."""
+    p, t = _shorter(predictions, targets)
+    right = (p == t).all(axis=-1) & (targets[..., t.shape[-1] :] == pad).all(axis=-1)
+    return right, right.mean()
+
+
 def _two_axes(predictions: NDArray, targets: NDArray, pad: int) -> Any:
     """Cut and compare along axis 1."""
     n = min(predictions.shape[1], targets.shape[1])
@@ -905,6 +912,17 @@ _MATCH_WRONG = [
         "filled with padding, and compared | You bring both to one length by padding, and compare "
         "everything. What stands beyond a target's end should count for nothing. → Which columns "
         "of a target are real tokens?",
+    ),
+    wrong(
+        _nothing_left_out,
+        "padding compared too, as far as both go | Lengths are no trouble, but you compare padded "
+        "columns of a target too. What stands there should count for nothing. → Which columns of a "
+        "target are real tokens?",
+    ),
+    wrong(
+        _match(real=lambda p, t, pad: t == pad),
+        "padding alone compared | Where nothing is padded, every row is right with you: you look "
+        "at padded columns only, or at none. → What does `targets != pad` say of a column?",
     ),
     wrong(
         _match(fit=_as_they_are),

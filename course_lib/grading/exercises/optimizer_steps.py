@@ -77,12 +77,12 @@ def _midway(*shape: int, step: int, **more: Any) -> Callable[[int], dict[str, An
 
 _ADAM_CASES = [
     case(
-        "the first step | as long as the learning rate, against the gradient",
+        "the first step | as long as the learning rate, against the gradient if there is one",
         {
-            "parameter": np.array([1.0, 1.0, 1.0]),
-            "gradient": np.array([0.5, -20.0, 3.0]),
-            "m": np.zeros(3),
-            "v": np.zeros(3),
+            "parameter": np.array([1.0, 1.0, 1.0, 1.0]),
+            "gradient": np.array([0.5, -20.0, 3.0, 0.0]),
+            "m": np.zeros(4),
+            "v": np.zeros(4),
             "step": 1,
             "lr": 0.1,
         },
@@ -108,7 +108,7 @@ _ADAM_CASES = [
         _midway(3, step=4, beta_1=0.9, beta_2=0.99, eps=0.5),
     ),
     case(
-        "never a gradient so far, and none now | nothing moves",
+        "never a gradient so far | nothing moves",
         {
             "parameter": np.array([0.7, -0.2]),
             "gradient": np.zeros(2),
@@ -376,6 +376,11 @@ _ADAM_WRONG = [
         "downhill?",
     ),
     wrong(
+        _adam(move=lambda theta, m, v, lr, eps: theta.copy()),
+        "no step | The means are right, but the parameter comes out as it came in. → Which line "
+        "takes the step?",
+    ),
+    wrong(
         _adam(move=lambda theta, m, v, lr, eps: -lr * m / (np.sqrt(v) + eps)),
         "the change alone | You return the change of the parameter, not the new parameter. → What "
         "is the change added to?",
@@ -574,8 +579,8 @@ _CLIP_CASES = [
     case(
         "six numbers of norm 10, at most 5 | all are halved",
         {
-            "d_weight": np.array([[2.0, -6.0], [4.0, -2.0]]),
-            "d_bias": np.array([6.0, -2.0]),
+            "d_weight": np.array([[1.0, -7.0], [-3.0, 1.0]]),
+            "d_bias": np.array([6.0, 2.0]),
             "max_norm": 5.0,
         },
     ),
@@ -747,6 +752,11 @@ _CLIP_WRONG = [
         _clip(scale=lambda g, norm, limit: g * limit / norm if norm < limit else g.copy()),
         "the small ones rescaled | You raise what is below the limit and leave what is above it. → "
         "Which of the two should stay as it is?",
+    ),
+    wrong(
+        _clip(scale=lambda g, norm, limit: g.copy()),
+        "nothing clipped | The norm is right, but your gradients come out as they came in, however "
+        "large. → Which comparison tells that they are too large?",
     ),
     wrong(
         _clip(scale=lambda g, norm, limit: g / norm if norm > limit else g.copy()),

@@ -65,7 +65,8 @@ def _batch(lengths: list[int], n: int, v: int, pad: int = -100) -> Callable[[int
 
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 2, *lengths, v])
-        targets = rng.integers(1 if pad == 0 else 0, v, (len(lengths), n))
+        tokens = np.setdiff1d(np.arange(v), [pad])
+        targets = rng.choice(tokens, (len(lengths), n))
         targets[np.arange(n) >= np.array(lengths)[:, None]] = pad
         return {"logits": draw(rng, len(lengths), n, v, spread=2.0), "targets": targets}
 
@@ -79,13 +80,13 @@ def _with(build: Callable[[int], dict[str, Any]], **more: Any) -> Callable[[int]
 # -- 10.label_smoothing ----------------------------------------------------------------------------
 
 _ONE = {"logits": np.array([[3.0, 0.0, 1.0, -1.0, 0.5]]), "targets": np.array([2])}
-_TWO = {
-    "logits": np.array([[2.0, 0.0, 1.0, -1.0], [0.5, 1.5, -0.5, 3.0]]),
-    "targets": np.array([2, 1]),
+_THREE = {
+    "logits": np.array([[2.0, 0.5, 1.0, 0.3], [0.5, 1.5, 0.1, 3.0], [0.2, 0.4, 2.5, 1.0]]),
+    "targets": np.array([2, 1, 3]),
 }
 
 _LOSS_CASES = [
-    case("2 positions, ε = 0 | the plain cross-entropy", {**_TWO, "epsilon": 0.0}),
+    case("3 positions, ε = 0 | the plain cross-entropy", {**_THREE, "epsilon": 0.0}),
     case(
         "one position, 5 tokens, ε = 0.1 | the right token has 0.92, each other one 0.02",
         {**_ONE, "epsilon": 0.1},
@@ -118,8 +119,8 @@ _LOSS_CASES = [
         _with(_batch([4, 1, 2], 4, 6), epsilon=0.3),
     ),
     case(
-        "padding marked by 0 | `ignore_index` says which target doesn't count",
-        _with(_batch([3, 2], 3, 5, pad=0), epsilon=0.2, ignore_index=0),
+        "padding marked by 3 | `ignore_index` says which target doesn't count",
+        _with(_batch([3, 2], 3, 5, pad=3), epsilon=0.2, ignore_index=3),
     ),
 ]
 
@@ -574,8 +575,8 @@ def _at_the_floor(seed: int) -> dict[str, Any]:
 
 _GRADIENT_CASES = [
     case(
-        "2 positions, ε = 0 | half of p, and of p less 1 at the right token",
-        {**_TWO, "epsilon": 0.0},
+        "3 positions, ε = 0 | a third of p, and of p less 1 at the right token",
+        {**_THREE, "epsilon": 0.0},
     ),
     case("one position, ε = 0.1 | less the smoothed target", {**_ONE, "epsilon": 0.1}),
     case(
@@ -591,13 +592,13 @@ _GRADIENT_CASES = [
         _with(_batch([4, 1, 2], 4, 6), epsilon=0.3),
     ),
     case(
-        "padding marked by 0 | `ignore_index` says which target doesn't count",
-        _with(_batch([3, 2], 3, 5, pad=0), epsilon=0.2, ignore_index=0),
+        "padding marked by 3 | `ignore_index` says which target doesn't count",
+        _with(_batch([3, 2], 3, 5, pad=3), epsilon=0.2, ignore_index=3),
     ),
     case(
         "logits in the thousands | no overflow",
         {
-            "logits": np.array([[1000.0, 999.0, 998.5], [-2000.0, -1999.0, -2001.0]]),
+            "logits": np.array([[1000.0, 999.0, 10.0], [-2000.0, -1999.0, -2001.0]]),
             "targets": np.array([1, 1]),
         },
     ),

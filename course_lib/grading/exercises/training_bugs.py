@@ -90,6 +90,7 @@ def _train(
     after: Callable[[NDArray, float], NDArray] = lambda change, limit: change,
     at: Callable[[list[NDArray]], NDArray] = lambda path: path[-1],
     first: int = 1,
+    eps: float = 1e-8,
     returns: Callable[[NDArray], Any] = lambda path: path,
 ) -> Callable[..., Any]:
     """Return the loop with some parts replaced; `fresh` names the means that start anew."""
@@ -116,7 +117,7 @@ def _train(
                 m_hat, v_hat = correct(m, 0.9, step), correct(v, 0.999, step)
                 if kept_corrected:
                     m, v = m_hat, v_hat
-                change = after(m_hat / (np.sqrt(v_hat) + 1e-8), max_norm)
+                change = after(m_hat / (np.sqrt(v_hat) + eps), max_norm)
                 path.append(path[-1] - lr * change)
         return returns(np.array(path))
 
@@ -158,7 +159,7 @@ def _runs(
 _CASES = [
     case(
         "one step from a steep place | the test that the broken program was released with",
-        _runs(_VALLEY, [10.0, -8.0], 1, 0.1, 1.0),
+        _runs(_VALLEY, [10.0, -8.0, 3.0], 1, 0.1, 1.0),
     ),
     case(
         "the same slope everywhere, 6 steps | each as long as the learning rate",
@@ -290,8 +291,9 @@ _WRONG = [
     ),
     wrong(
         _train(gather=lambda total, new, step: 0.0 * new),
-        "nothing moves | Your gradients are set to zeros before they are used, so the parameter "
-        "stays. → At which moment of a step may `g` be forgotten?",
+        "nothing moves | Your parameter stays where it is: `g` is set to zeros before it's used, "
+        "or m takes nothing in, or the step isn't taken. → What do `g`, m and the step hold in the "
+        "first round?",
     ),
     wrong(
         _train(at=lambda path: path[0]),
@@ -379,6 +381,11 @@ _WRONG = [
         "program had that right. → Where does `step` come in?",
     ),
     wrong(
+        _train(eps=0.0),
+        "no ε | Where there was no gradient yet, you divide 0 by 0: what the broken program adds "
+        "to the root is gone. → What keeps the divisor from being 0?",
+    ),
+    wrong(
         _train(kept_corrected=True),
         "corrected means kept | You go on with m̂ and v̂ in the place of m and v, so they are "
         "corrected again and again. → Which of them does the next step start from?",
@@ -395,8 +402,8 @@ _WRONG = [
     ),
     wrong(
         _train(returns=lambda path: path[:-1] if len(path) > 1 else path),
-        "the end left out | Your path ends before the last step; it's a row short. → Which comes "
-        "first in the loop, the step or the `append`?",
+        "the end left out | Your path ends before the last step; it's a row short. → How many "
+        "rounds does the loop make, and what has been appended by the end of the last?",
     ),
     wrong(
         _train(returns=lambda path: path[-1]),
