@@ -813,18 +813,18 @@ _STEP_WRONG = [
     ),
     wrong(
         _step(rank=_by_sums),
-        "probabilities added | You rank by sums of probabilities. → What do logarithms make of a "
-        "product?",
+        "probabilities added | You rank by sums of probabilities: that of a hypothesis and its "
+        "token's. → What do logarithms make of a product?",
     ),
     wrong(
         _step(rank=lambda totals, logs: np.argsort(-(totals[:, None] * logs), axis=None)),
-        "log-probabilities multiplied | You rank by products of log-probabilities. → What do "
-        "logarithms make of a product of probabilities?",
+        "log-probabilities multiplied | You rank by products of log-probabilities, totals times "
+        "logarithms. → What do logarithms make of a product of probabilities?",
     ),
     wrong(
         _step(result=lambda totals, parents, tokens, cache: (totals, tokens, parents, cache)),
-        "parents and tokens changed places | You return tokens where parents are expected. → In "
-        "which order does the docstring name them?",
+        "parents and tokens changed places | You return tokens where parents are expected, and "
+        "parents for tokens. → In which order does the docstring name them?",
     ),
     wrong(
         _step(gained=lambda totals, new: totals + new - (totals + new).max()),

@@ -198,8 +198,8 @@ _CACHED_WRONG = [
     ),
     wrong(
         _cached(sees=lambda n, past, total: np.arange(total) < past + np.arange(n)[:, None]),
-        "itself hidden | Your new tokens don't see themselves. → Does key j = n_past + i belong to "
-        "what new token i sees?",
+        "itself hidden | Your new tokens don't see themselves, only what came before. → Does key "
+        "j = n_past + i belong to what new token i sees?",
     ),
     wrong(
         _cached(sees=lambda n, past, total: np.arange(total) <= past + np.arange(n)[:, None] + 1),
@@ -328,8 +328,8 @@ _CACHED_WRONG = [
     ),
     wrong(
         _cached(hide=lambda s, seen: np.where(seen, -np.inf, s), after=lambda w, seen: w),
-        "the mask inverted | You hide what may be seen. → Does True in your mask mean that a token "
-        "may look?",
+        "the mask inverted | You hide what may be seen, and show the rest. → Does True in your "
+        "mask mean that a token may look?",
     ),
     wrong(
         _cached(
@@ -615,8 +615,8 @@ _STEP_WRONG = [
         _stepped(
             at_q=lambda past, padding: past + padding, at_k=lambda past, padding: past + padding
         ),
-        "padding added | Your positions grow with the padding. → Is a row with more padding nearer "
-        "to its beginning or farther from it?",
+        "padding added | Your positions grow with the padding of the row. → Is a row with more "
+        "padding nearer to its beginning or farther from it?",
     ),
     wrong(
         _stepped(
