@@ -20,6 +20,7 @@ from course_lib.grading.exercises.encoder_decoder_layers import (
     ENCODER,
     NO_BIAS,
     ONE_HEAD,
+    ONE_SEQUENCE,
     TURNED,
     UNTURNED,
     decoder_by_blocks,
@@ -28,6 +29,7 @@ from course_lib.grading.exercises.encoder_decoder_layers import (
     encoder_torch,
     inverted,
     padding,
+    without_batch,
 )
 from course_lib.grading.exercises.entries import case, wrong
 from course_lib.grading.exercises.inputs import draw
@@ -134,15 +136,15 @@ _FORWARD_CASES = [
     ),
     case(
         "2 pairs, one source padded | nobody looks at the padding, on either side",
-        _whole(2, n_src=4, n_tgt=3, d=6, h=3, layers=(2, 1), lengths=(4, 2)),
+        _whole(2, n_src=4, n_tgt=4, d=6, h=3, layers=(2, 1), lengths=(4, 2)),
     ),
     case(
         "no `predict.weight` | the target's table makes the logits",
-        _whole(n_src=4, n_tgt=3, d=4, h=2, layers=(1, 1), tied=True),
+        _whole(n_src=3, n_tgt=3, d=4, h=2, layers=(1, 1), tied=True),
     ),
     case(
-        "12 layers each | layer 10 comes after layer 9",
-        _whole(n_src=3, n_tgt=2, d=4, h=2, layers=(12, 12)),
+        "11 layers each | layer 10 comes after layer 9",
+        _whole(n_src=3, n_tgt=2, d=4, h=2, layers=(11, 11)),
     ),
 ]
 
@@ -153,7 +155,7 @@ def _alphabetical(weights: Mapping[str, Any], side: str) -> list[dict[str, Any]]
 
 
 def _blurred(weights: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
-    """Take for layer 1 whatever begins with its name, layers 10 and 11 too."""
+    """Take for layer 1 whatever begins with its name, layer 10 too."""
     layers = stack(weights, side)
     return [layers[max(j for j in range(len(layers)) if str(j).startswith(str(i)))]
             for i in range(len(layers))]  # fmt: skip
@@ -301,7 +303,7 @@ _FORWARD_WRONG = [
         "all there when it's read. → Which of the two stacks needs a causal mask?",
     ),
     wrong(
-        model(cross_mask=lambda mask: None),
+        model(cross_mask=lambda n, mask: None),
         "source padding forgotten in the decoder | Without padding you're right. With it, your "
         "encoder ignores the padding, and the decoder asks it all the same. → How many places use "
         "`src_mask`?",
@@ -313,15 +315,21 @@ _FORWARD_WRONG = [
         "use `src_mask`?",
     ),
     wrong(
-        model(encoder_mask=lambda mask: None, cross_mask=lambda mask: None),
+        model(encoder_mask=lambda mask: None, cross_mask=lambda n, mask: None),
         "source padding forgotten | Without padding you're right. With it, the padding is read as "
         "if it were words, in the encoder and in the decoder. → Which argument does your function "
         "never use?",
     ),
     wrong(
-        model(encoder_mask=inverted, cross_mask=inverted),
+        model(encoder_mask=inverted, cross_mask=lambda n, mask: inverted(mask)),
         "the mask inverted | Without padding you're right. With it, the padding is all that is "
         "seen. → What does True mean in `src_mask`?",
+    ),
+    wrong(
+        model(self_mask=lambda n, mask: mask, cross_mask=lambda n, mask: np.tri(n, dtype=bool)),
+        "the decoder's masks exchanged | Self-attention gets the source's mask and cross-attention "
+        "the causal one, which only fits where both sides have the same length. → Which mask is as "
+        "wide as the source is long?",
     ),
     wrong(
         model(remembered=lambda states, i: states[min(i + 1, len(states) - 1)]),
@@ -360,8 +368,14 @@ _FORWARD_WRONG = [
         '"10" comes before "2". → What has to be sorted, a text or a number?',
     ),
     wrong(
+        model(layers=lambda weights, side: stack(weights, side)[:10]),
+        "ten layers at most | Up to ten layers you're right. In longer stacks the last ones are "
+        "never found: a number in a name may have two digits. → Where does the number in "
+        '"encoder.10.attention" end?',
+    ),
+    wrong(
         model(layers=_blurred),
-        "layer 1 takes the weights of layers 10 and 11 | Up to ten layers you're right. Then "
+        "layer 1 takes the weights of layer 10 | Up to ten layers you're right. Then "
         '"encoder.1" is the beginning of "encoder.10" too. → Which character ends the number in a '
         "name?",
     ),
@@ -388,6 +402,7 @@ _FORWARD_WRONG = [
         "place you multiply by √d as well, which is for the way in. → What does the text of the "
         "exercise say about the way out?",
     ),
+    wrong(without_batch(model()), ONE_SEQUENCE),
     wrong(
         model(bias=False),
         "no bias at the end | Your logits are off by the same row at every position: a constant is "

@@ -86,7 +86,7 @@ def _sizes(
 
 
 _CASES = [
-    case("2 tokens of width 2, one layer | small enough for paper", _sizes(2, 2, 1, 3, 1, 4)),
+    case("2 tokens of width 2, 2 heads | small enough for paper", _sizes(2, 2, 2, 3, 1, 4)),
     case("one token | one score a head", _sizes(1, 6, 3, 10, 1, 7)),
     case("5 tokens, 4 heads | heads share the width", _sizes(5, 8, 4, 20, 1, 11)),
     case(
@@ -105,8 +105,10 @@ _Rule = Callable[..., int]
 def _sheet(
     tables: _Rule = lambda v, d: v * d,
     norms: _Rule = lambda d: 4 * d,
+    biases: _Rule = lambda d, d_ff: 0,
     scores: _Rule = lambda n, d, h: 4 * n * n * d,
     logits: _Rule = lambda n, d, v: 2 * n * d * v,
+    logit_layers: _Rule = lambda n_layers: 1,
     passes: int = 3,
     learning: _Rule = lambda parameters, learned: 4 * parameters,
     kept: _Rule = lambda n, h, n_layers, batch: batch * n_layers * h * n * n,
@@ -118,9 +120,10 @@ def _sheet(
         n: int, d: int, n_heads: int, d_ff: int, n_layers: int, vocab_size: int, batch: int = 1
     ) -> Any:
         h, v = n_heads, vocab_size
-        layers = n_layers * (4 * d * d + 2 * d * d_ff + norms(d))
+        layers = n_layers * (4 * d * d + 2 * d * d_ff + norms(d) + biases(d, d_ff))
         parameters = tables(v, d) + layers
-        forward = n_layers * (8 * n * d * d + scores(n, d, h) + 4 * n * d * d_ff) + logits(n, d, v)
+        forward = n_layers * (8 * n * d * d + scores(n, d, h) + 4 * n * d * d_ff)
+        forward += logit_layers(n_layers) * logits(n, d, v)
         memory = size * (learning(parameters, layers) + kept(n, h, n_layers, batch))
         return parameters, passes * batch * forward, memory
 
@@ -223,7 +226,8 @@ _WRONG = [
         cost_sheet_broken,
         "the sheet as it was | This is what the broken sheet returns: the table of embeddings is "
         "counted twice; each head's scores are counted at the whole width; and of Adam's state "
-        "only one number is kept for each parameter. → Which of the three does a single head hide?",
+        "only one number is kept for each parameter. → Which of the "
+        "three results change if the number of heads doubles and the width stays?",
         program=as_cell(cost_sheet_broken, "cost_sheet"),
     ),
     *_half_repaired(),
@@ -268,6 +272,34 @@ _WRONG = [
         _sheet(norms=lambda d: 2 * d),
         "one norm a layer | The three faults are mended, and a norm has gone with them. → How "
         "many norms does the text give a layer, and which two vectors has each?",
+    ),
+    wrong(
+        _sheet(biases=lambda d, d_ff: 5 * d + d_ff),
+        "biases counted | The three faults are mended, and the layers have got biases. The text "
+        "says that they've none. → Which line of the broken sheet was right as it stood?",
+    ),
+    wrong(
+        _sheet(scores=lambda n, d, h: 2 * n * (n + 1) * d),
+        "half a causal table | Parameters and memory are right. Of the scores you count what a "
+        "causal mask leaves, and the product computes them all. → How many numbers has a head's "
+        "table?",
+    ),
+    wrong(
+        _sheet(logit_layers=lambda n_layers: n_layers),
+        "logits in every layer | With one layer you're right; else the FLOPs have a projection to "
+        "the vocabulary for each layer. → How often are logits computed?",
+    ),
+    wrong(
+        _sheet(passes=6),
+        "six forward passes | The three faults are mended, and a training step has become six "
+        "forward passes. The 6 of 6 P D holds the 2 of a multiplication and an addition. → What do "
+        "forward and backward cost together, in forward passes?",
+    ),
+    wrong(
+        _sheet(kept=lambda n, h, n_layers, batch: 2 * batch * n_layers * h * n * n),
+        "two tables a head | this exercise uses one table for each head, that of the weights; you "
+        "keep two, as the course's own softmax does. → What does the text count of activations?",
+        variant=True,
     ),
     wrong(
         _sheet(passes=1),

@@ -42,6 +42,7 @@ __all__ = [
     "ENCODER",
     "NO_BIAS",
     "ONE_HEAD",
+    "ONE_SEQUENCE",
     "TURNED",
     "UNTURNED",
     "decoder_by_blocks",
@@ -52,6 +53,7 @@ __all__ = [
     "encoder_torch",
     "inverted",
     "padding",
+    "without_batch",
 ]
 
 _GUARDED: list[Callable[..., Any]] = [
@@ -293,6 +295,50 @@ _NO_GAMMA = (
 )
 
 
+_NO_BETA = (
+    "norms without β | Your norms centre, divide and multiply by γ, and stop there. → Which "
+    "entries of `weights` does your function never read?"
+)
+_GAMMA_AND_BETA = (
+    "γ and β exchanged | Your norms multiply by β and add γ. → In which order does `layer_norm` "
+    "take the two?"
+)
+_KEYS_FOR_QUERIES = (
+    "queries and keys exchanged | With one token to ask you're right; else it shows that your "
+    "queries are made with W_K and your keys with W_Q. → In which order does "
+    "`multi_head_attention` take its matrices?"
+)
+
+
+def _exchanged(weights: Mapping[str, Any], name: str, n_heads: int) -> Any:
+    """Make queries with W_K and keys with W_Q."""
+    other = dict(weights)
+    for end in ("weight", "bias"):
+        q, k = f"{name}.sublayer.w_q.{end}", f"{name}.sublayer.w_k.{end}"
+        other[q], other[k] = weights[k], weights[q]
+    return attention_of(other, name, n_heads)
+
+
+ONE_SEQUENCE = (
+    "a batch has one more axis | For one sequence you're right. In a batch there's one more axis "
+    "in front, and a line of yours doesn't reckon with it: it unpacks two lengths, takes `len`, or "
+    "counts axes from the front. → Which numbers name tokens and widths however many axes there "
+    "are in front?"
+)
+
+
+def without_batch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that can't handle a batch: its first argument has two axes, or one."""
+
+    def single(*given: Any, **named: Any) -> Any:
+        first = [*given, *named.values()][0]
+        if first.ndim > 1 + (first.dtype.kind == "f"):
+            raise ValueError("too many values to unpack (expected 2)")
+        return function(*given, **named)
+
+    return single
+
+
 def _norm_over_tokens(y: NDArray) -> NDArray:
     return standard(y, axis=(-2, -1))
 
@@ -323,13 +369,34 @@ _SMOOTH = partial(network_of, bend=_gelu)
 _BENT_TWICE = partial(network_of, last=_twice_relu)
 
 
-def _unscaled_norm(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Return weights whose norms have γ = 1 and β = 0."""
-    plain = {}
-    for name, w in weights.items():
-        fixed = 1.0 if name.endswith("gamma") else 0.0 if name.endswith("beta") else None
-        plain[name] = w if fixed is None else np.full_like(w, fixed)
-    return plain
+def _renormed(**rules: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return a function that gives a layer's norms another γ and β, from the two that they have."""
+
+    def changed(weights: Mapping[str, Any]) -> dict[str, Any]:
+        result = dict(weights)
+        for name in weights:
+            start, _, part = name.rpartition(".")
+            if part in rules:
+                result[name] = rules[part](weights[f"{start}.gamma"], weights[f"{start}.beta"])
+        return result
+
+    return changed
+
+
+_unscaled_norm = _renormed(gamma=lambda g, b: 0 * g + 1, beta=lambda g, b: 0 * b)
+_without_beta = _renormed(beta=lambda g, b: 0 * b)
+_exchanged_norm = _renormed(gamma=lambda g, b: b, beta=lambda g, b: g)
+
+
+def _with_norms(layer: Callable[..., Any], change: Callable[..., Any], at: int) -> Any:
+    """Return a layer whose argument number `at`, the weights, is changed beforehand."""
+
+    def changed(*given: Any, **named: Any) -> Any:
+        arguments = [*given, *named.values()]
+        arguments[at] = change(arguments[at])
+        return layer(*arguments)
+
+    return changed
 
 
 _ENCODER_WRONG = [
@@ -400,9 +467,21 @@ _ENCODER_WRONG = [
         "the network's norm twice | Both norms use the network's γ and β (a copied line?). → How "
         "does the name of the first norm in `weights` begin?",
     ),
+    wrong(_with_norms(encoder(), _unscaled_norm, 1), _NO_GAMMA),
+    wrong(_with_norms(encoder(), _without_beta, 1), _NO_BETA),
+    wrong(_with_norms(encoder(), _exchanged_norm, 1), _GAMMA_AND_BETA),
+    wrong(encoder(attention=_exchanged), _KEYS_FOR_QUERIES),
     wrong(
-        lambda x, weights, n_heads, mask=None: encoder()(x, _unscaled_norm(weights), n_heads, mask),
-        _NO_GAMMA,
+        encoder(attention=partial(attention_of, merge=paste)),
+        "heads merged without a swap of axes | With one head you're right. With more, the table of "
+        "heads is reshaped to (n, d) in one go, so that a row holds several tokens of one head. → "
+        "Which two axes have to be neighbours before they become one?",
+    ),
+    wrong(
+        encoder(attention=partial(attention_of, split=cut)),
+        "heads split without a swap of axes | With one head you're right. With more, vectors are "
+        "reshaped to (h, n, d/h) in one go, so that a head holds pieces of several tokens; the "
+        "merge is right. → Which axis has to be cut first, and which two swapped then?",
     ),
     wrong(encoder(standardise=_sample_norm), _DDOF),
     wrong(encoder(standardise=_norm_over_tokens), _SEQUENCE_NORM),
@@ -513,6 +592,7 @@ _ENCODER_WRONG = [
         "no network | You return what attention and its norm make of the tokens. → Which sublayer "
         "is missing?",
     ),
+    wrong(without_batch(encoder()), ONE_SEQUENCE),
     wrong(
         _encoder_in_place,
         "x is overwritten | The numbers are right, but `x += …` writes into the caller's array. → "
@@ -748,19 +828,6 @@ def _no_memory_causal(
         return ask(z, z, self_mask)
 
     return decoder(cross=cross)(x, memory, weights, n_heads, self_mask, cross_mask, norm_first)
-
-
-def _decoder_unscaled(
-    x: Any,
-    memory: Any,
-    weights: Any,
-    n_heads: int,
-    self_mask: Any = None,
-    cross_mask: Any = None,
-    norm_first: bool = False,
-) -> Any:
-    plain = _unscaled_norm(weights)
-    return decoder()(x, memory, plain, n_heads, self_mask, cross_mask, norm_first)
 
 
 def _decoder_asks_x(
@@ -1010,7 +1077,44 @@ _DECODER_WRONG = [
         "applied to the sublayer's output, and the sum goes on as it is. → What stands inside the "
         "brackets of LN(x + f(x))?",
     ),
-    wrong(_decoder_unscaled, _NO_GAMMA),
+    wrong(_with_norms(decoder(), _unscaled_norm, 2), _NO_GAMMA),
+    wrong(_with_norms(decoder(), _without_beta, 2), _NO_BETA),
+    wrong(_with_norms(decoder(), _exchanged_norm, 2), _GAMMA_AND_BETA),
+    wrong(decoder(attention=_exchanged), _KEYS_FOR_QUERIES),
+    wrong(
+        decoder(order=("self_attention", "feed_forward", "cross_attention")),
+        "the network before cross-attention | Your tokens think about what they heard before "
+        "they've asked the source. → Which sublayer comes last?",
+    ),
+    wrong(
+        decoder(pre=_both_sides),
+        "norms on both sides | With the norm last you're right. With the norm first, you normalise "
+        "what goes in and the sum as well. → How many times does LN stand in x + f(LN(x))?",
+    ),
+    wrong(
+        decoder(pre=_output_normed),
+        "what is added is normalised, norm first | this exercise uses x + f(LN(x)) where the norm "
+        "comes first; you have x + LN(f(x)), as Swin v2 and OLMo 2 do. → What does the sublayer "
+        "see here?",
+        variant=True,
+    ),
+    wrong(
+        decoder(arounds={"cross_attention": (_untouched, _no_residual)}),
+        "no residual connection around cross-attention | Self-attention is right. What "
+        "cross-attention returns goes on alone, and what the target was is lost. → What is it "
+        "added to?",
+    ),
+    wrong(
+        decoder(arounds={"cross_attention": (post, _bare)}),
+        "no norm before cross-attention | With the norm last you're right. With the norm first, "
+        "the source is asked by tokens that nobody has normalised. → What goes into "
+        "cross-attention in x + f(LN(x))?",
+    ),
+    wrong(
+        decoder(norms={"self_attention": "feed_forward", "cross_attention": "feed_forward"}),
+        "the network's norm for all | All three norms use γ and β of the last. → How does the name "
+        "of a norm in `weights` begin?",
+    ),
     wrong(decoder(standardise=_sample_norm), _DDOF),
     wrong(decoder(standardise=_norm_over_tokens), _SEQUENCE_NORM),
     wrong(decoder(standardise=_small_eps), _EPS),
@@ -1025,6 +1129,7 @@ _DECODER_WRONG = [
     wrong(decoder(network=_LINEAR), _NO_RELU),
     wrong(decoder(network=_SMOOTH), _GELU, variant=True),
     wrong(decoder(network=_BENT_TWICE), _RELU_TWICE),
+    wrong(without_batch(decoder()), ONE_SEQUENCE),
     wrong(
         _decoder_in_place,
         "x is overwritten | The numbers are right, but `x += …` writes into the caller's array. → "

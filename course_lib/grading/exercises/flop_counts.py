@@ -84,7 +84,7 @@ _STEP_CASES = [
     case(
         "2 and 1 tokens of width 2, one head | small enough for paper", _step(2, 1, 2, 1, 1, 3, 5)
     ),
-    case("4 and 3 tokens, 2 heads | the target asks the source", _step(4, 3, 6, 2, 1, 10, 11)),
+    case("4 and 3 tokens, 2 heads | the target asks the source", _step(5, 3, 8, 2, 1, 10, 11)),
     case("5 layers each | and one projection", _step(4, 7, 6, 3, 5, 9, 20)),
     case("a batch of 8 | everything eight times", _step(3, 5, 4, 2, 2, 7, 30, 8)),
     case(
@@ -112,11 +112,15 @@ def _counted(
     passes: tuple[float, float, float] = (3, 3, 3),
     batches: _Rule = lambda batch: batch,
     shared_memory: bool = False,
+    softmax: int = 0,
+    networks: tuple[int, int] = (1, 1),
+    embedded: bool = False,
+    projection_layers: _Rule = lambda n_layers: 1,
 ) -> Callable[..., Any]:
     """Return the count with some lines replaced."""
 
     def attention(m: int, n: int, d: int, h: int) -> int:
-        return asking(m, d) + asked(n, d) + table(m, n, d, h)
+        return asking(m, d) + asked(n, d) + table(m, n, d, h) + softmax * h * m * n
 
     def counted(
         n_src: int,
@@ -129,13 +133,18 @@ def _counted(
         batch: int = 1,
     ) -> Any:
         n, m, h, times = n_src, n_tgt, n_heads, layers(n_layers)
-        encoder = attention(n, n, d, h) + network(n, d, d_ff)
-        decoder = (own or attention)(m, m, d, h) + network(m, d, d_ff)
+        encoder = attention(n, n, d, h) + networks[0] * network(n, d, d_ff)
+        decoder = (own or attention)(m, m, d, h) + networks[1] * network(m, d, d_ff)
         decoder += (cross or attention)(m, n, d, h)
         decoder *= times
         if shared_memory:
             decoder -= (times - 1) * asked(n, d)
-        parts = times * encoder, decoder, projection(m, n, d, vocab_size)
+        encoder *= times
+        if embedded:
+            encoder += 2 * n * d * vocab_size
+            decoder += 2 * m * d * vocab_size
+        last = projection_layers(n_layers) * projection(m, n, d, vocab_size)
+        parts = encoder, decoder, last
         found = [batches(batch) * p * part for p, part in zip(passes, parts, strict=True)]
         return tuple(int(x) for x in found)
 
@@ -254,6 +263,37 @@ _STEP_WRONG = [
         _counted(asked=lambda n, d: 2 * n * d * d),
         "keys without values | You count three matrices of each attention, and of what is asked "
         "only one. → Which two meet the tokens that are asked?",
+    ),
+    wrong(
+        _counted(asking=lambda m, d: 2 * m * d * d, asked=lambda n, d: 6 * n * d * d),
+        "W_O with the source's tokens | In cross-attention one of your matrices meets the wrong "
+        "tokens: one product is as long as the target and three are as long as the source. → How "
+        "many rows come out of the heads?",
+    ),
+    wrong(
+        _counted(asking=lambda m, d: 6 * m * d * d, asked=lambda n, d: 2 * n * d * d),
+        "one matrix for the source | In cross-attention three of your products are as long as the "
+        "target and one is as long as the source. → Which two matrices meet the memory?",
+    ),
+    wrong(
+        _counted(softmax=5),
+        "softmax counted | You count softmax as well, something for each score. True, but only "
+        "matrix products are asked for here. → Which two lines of attention hold one?",
+    ),
+    wrong(
+        _counted(networks=(1, 0)),
+        "no network in the decoder | Your encoder is right, and your decoder layer has two "
+        "attentions and nothing else. → Which sublayer comes third?",
+    ),
+    wrong(
+        _counted(embedded=True),
+        "embeddings as products | Your layers include a product with the table of embeddings on "
+        "the way in. A row is looked up. → What does a look-up multiply?",
+    ),
+    wrong(
+        _counted(projection_layers=lambda n_layers: n_layers),
+        "a projection in every layer | With one layer each you're right; else your last number is "
+        "N times too large. → How often are logits computed in a step?",
     ),
     wrong(
         _counted(cross=lambda m, n, d, h: 8 * m * d * d + 4 * m * n * d),
@@ -537,6 +577,11 @@ _BOTTLENECK_WRONG = [
         _shares(divide=lambda cost: cost / cost.max()),
         "divided by the largest | Your largest share is 1, whatever the others are. → What do "
         "shares of a whole sum to?",
+    ),
+    wrong(
+        _shares(divide=lambda cost: np.round(cost / cost.sum(), 2)),
+        "rounded | Your shares are cut to two decimals. They're numbers to go on with; printing "
+        "may round them. → Which line of yours rounds?",
     ),
     wrong(
         _shares(divide=_softmax),
@@ -849,6 +894,12 @@ _CROSSOVER_WRONG = [
         "→ What is 4 n² d to be compared with?",
     ),
     wrong(
+        _crossing(rest=lambda d, f: d + f),
+        "projections at half their cost | Your projections cost half of what they should: two "
+        "matrices, or four with a multiplication and its addition counted as one. → What is "
+        "2 m k p for four products (n × d) times (d × d), divided by 4 n d?",
+    ),
+    wrong(
         _crossing(rest=lambda d, f: 2 * d + 2 * f),
         "the network twice | Your network costs twice what it should: two products of 2 n d d_ff. "
         "→ What is their sum, divided by 4 n d?",
@@ -998,6 +1049,7 @@ def _timed(
     speed: Callable[[float, int, float], float] = lambda f, k, u: f * k * u,
     days: Callable[[float], float] = lambda seconds: seconds / 86_400,
     hours: Callable[[float, int, float], float] = lambda seconds, k, u: seconds / 3600 * k,
+    split_twice: bool = False,
 ) -> Callable[..., Any]:
     """Return the time with some steps replaced."""
 
@@ -1011,9 +1063,14 @@ def _timed(
     ) -> Any:
         flops = work(parameters, tokens) * (again if checkpointing else 1.0)
         seconds = flops / speed(flops_per_second, devices, utilisation)
-        return days(seconds), hours(seconds, devices, utilisation)
+        clock = seconds / devices if split_twice else seconds
+        return days(clock), hours(seconds, devices, utilisation)
 
     return timed
+
+
+def _time_reversed(*given: Any, **named: Any) -> Any:
+    return _timed()(*given, **named)[::-1]
 
 
 _TIME_WRONG = [
@@ -1033,6 +1090,23 @@ _TIME_WRONG = [
         "multiplications only | All your times are half of what they should be: a multiplication "
         "and an addition are a FLOP each, and machines are sold by that count. → How many FLOPs "
         "does a parameter cost a token on the way forward?",
+    ),
+    wrong(
+        _timed(work=lambda p, t: 12 * p * t),
+        "two counts of everything | All your times are twice as long: the 6 of 6 P D holds a "
+        "multiplication *and* an addition, forward and backward. → What have you multiplied by 2 "
+        "once more?",
+    ),
+    wrong(
+        _time_reversed,
+        "the two exchanged | Your numbers are right and come in another order: device hours stand "
+        "first. → In which order does the docstring name the two?",
+    ),
+    wrong(
+        _timed(split_twice=True),
+        "days divided among the devices twice | With one device you're right, and your device "
+        "hours are right. The time has been divided among the devices already, and your days are "
+        "divided once more. → How many hours of the clock are 15 hours of 5 devices?",
     ),
     wrong(
         _timed(work=lambda p, t: p * t),

@@ -59,7 +59,7 @@ def _layers(n: int, d: int, h: int, d_ff: int, n_layers: int, *rest: Any) -> dic
 
 
 _CASES = [
-    case("one layer, 3 tokens of width 2 | small enough for paper", _layers(3, 2, 1, 5, 1)),
+    case("one layer, 3 tokens of width 5 | small enough for paper", _layers(3, 5, 1, 8, 1)),
     case("one layer, 4 heads | each head has a table", _layers(5, 8, 4, 11, 1)),
     case("3 layers, a batch of 2, half precision", _layers(7, 6, 3, 10, 3, 2, 2)),
     case(
@@ -122,6 +122,10 @@ def _kept(
 def _of(change: Callable[[int, int, int, int], int]) -> _Rule:
     """Return what a layer keeps besides tables, changed for one token."""
     return lambda n, d, h, f: _others(n, d, h, f) + n * change(n, d, h, f)
+
+
+def _second_first(*given: Any, **named: Any) -> Any:
+    return _kept()(*given, **named)[::-1]
 
 
 _WRONG = [
@@ -278,6 +282,29 @@ _WRONG = [
         _kept(other=lambda n, d, h, f: _others(n, d, h, f) + 4 * d * d + 2 * d * f),
         "weights counted too | Your second number has the layer's matrices in it. They're there "
         "anyway, and don't grow with the batch. → What is an activation?",
+    ),
+    wrong(
+        _kept(other=lambda n, d, h, f: _others(n, d, h, f) + h * n * n),
+        "tables counted twice | Your second number has the tables of weights in it, which are the "
+        "first. → Which line of the list belongs to neither a token's width nor its norms?",
+    ),
+    wrong(
+        _second_first,
+        "the two exchanged | Your numbers are right and come in another order: everything else "
+        "stands first. → In which order does the docstring name the two?",
+    ),
+    wrong(
+        lambda n, d, n_heads, d_ff, n_layers, batch=1, bytes_each=4, checkpointing=False: _kept()(
+            n, d, n_heads, d_ff, n_layers, batch, bytes_each, not checkpointing
+        ),
+        "checkpointing the wrong way round | You keep little where there's no checkpointing, and "
+        "everything where there is. → Which of your two branches belongs to which?",
+    ),
+    wrong(
+        _kept(saving=lambda t, o, given, n_layers: (n_layers * t, n_layers * given)),
+        "tables and inputs kept | With checkpointing you keep all layers' inputs and tables. "
+        "Tables are what one would like to be rid of. → What does a layer keep until it's computed "
+        "again?",
     ),
     wrong(
         _kept(obeys=False),

@@ -155,6 +155,46 @@ def _no_diagonal(n: int) -> NDArray:
     return np.tri(n, k=-1, dtype=bool)
 
 
+def _only_later(n: int) -> NDArray:
+    return ~np.tri(n, dtype=bool)
+
+
+def _over_all(y: NDArray) -> NDArray:
+    return standard(y, axis=(-2, -1))
+
+
+def _mean_of_all(y: NDArray) -> NDArray:
+    centred = y - y.mean(axis=(-2, -1), keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+
+
+def _deviation_of_all(y: NDArray) -> NDArray:
+    centred = y - y.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=(-2, -1), keepdims=True) + 1e-5)
+
+
+def _norms_last(x: NDArray, memory: NDArray, src_mask: NDArray, w_self: Any, w_cross: Any) -> Any:
+    causal = np.tri(x.shape[-2], dtype=bool)
+
+    def attend(a: NDArray, b: NDArray, mask: NDArray, w: NDArray) -> NDArray:
+        scores = (a @ w[0]) @ (b @ w[1]).swapaxes(-2, -1) / np.sqrt(a.shape[-1])
+        return _right(scores, mask) @ (b @ w[2]) @ w[3]
+
+    y = standard(x + attend(x, x, causal, w_self))
+    return standard(y + attend(y, memory, src_mask, w_cross))
+
+
+def _one_pair(x: Any, memory: Any, src_mask: Any, w_self: Any, w_cross: Any) -> Any:
+    if x.ndim > 2:
+        raise ValueError("too many values to unpack (expected 2)")
+    return _block()(x, memory, src_mask, w_self, w_cross)
+
+
+def _source_causal(x: Any, memory: Any, src_mask: Any, w_self: Any, w_cross: Any) -> Any:
+    seen = src_mask & np.tri(x.shape[-2], memory.shape[-2], dtype=bool)
+    return _block()(x, memory, seen, w_self, w_cross)
+
+
 def _by_feature(y: NDArray) -> NDArray:
     return standard(y, axis=-2)
 
@@ -183,6 +223,12 @@ _MASKS: list[_Step] = [
         "What does a 1 in row i and column j of `np.tri` mean?",
     ),
     (
+        "only later tokens",
+        _only_later,
+        "target tokens see what comes after them and nothing else, so the last one sees nothing",
+        "What does a 1 in row i and column j of `np.triu` mean?",
+    ),
+    (
         "all visible",
         lambda n: np.ones((n, n), dtype=bool),
         "every target token sees the whole target",
@@ -209,7 +255,7 @@ _NORMS: list[_Step] = [
     ("", standard, "", ""),
     (
         "a norm over all tokens",
-        lambda y: standard(y, axis=(-2, -1)),
+        _over_all,
         "the norm takes mean and variance over all target tokens, later ones among them",
         "Over which axis does layer norm go?",
     ),
@@ -237,7 +283,10 @@ def _half_repaired() -> list[Misconception]:
         bad = [step for step in steps if step[0]]
         if not bad or {step[0] for step in bad} == _FAULTS:
             continue
+        spreading = norm in (_over_all, _by_feature)
         if seen is _no_diagonal and norm is _by_feature:  # both norms spread the same NaN
+            continue
+        if seen is _only_later and weigh is _right and spreading:  # and the same once more
             continue
         names, said = [step[0] for step in bad], [step[2] for step in bad]
         if len(bad) == 1 and names[0] in _FAULTS:
@@ -270,6 +319,37 @@ _WRONG = [
         _block(source=lambda src_mask: np.ones_like(src_mask)),
         "the source's mask is gone | The target no longer peeks, but it sees the source's padding "
         "now, which the broken program's mask was for. → Which mask belongs to cross-attention?",
+    ),
+    wrong(
+        _block(norm=_mean_of_all),
+        "the mean of all tokens | One half of a fault is left: the norm's variance is that of one "
+        "token now, and its mean is still taken over all of them. → Over which axis is each of the "
+        "two taken?",
+    ),
+    wrong(
+        _block(norm=_deviation_of_all),
+        "the variance of all tokens | One half of a fault is left: the norm's mean is that of one "
+        "token now, and its variance is still taken over all of them. → Over which axis is each of "
+        "the two taken?",
+    ),
+    wrong(
+        _one_pair,
+        "a batch has one more axis | For one pair you're right. In a batch there's one more axis "
+        "in front, and a line of yours doesn't reckon with it: it unpacks two lengths, takes "
+        "`len`, or counts axes from the front. → Which numbers name tokens and widths however many "
+        "axes there are in front?",
+    ),
+    wrong(
+        _source_causal,
+        "a causal mask in cross-attention | The target no longer peeks, but it doesn't see all of "
+        "the source either: token t sees the source's first t + 1 tokens. → Is the source there "
+        "before the target is written?",
+    ),
+    wrong(
+        _norms_last,
+        "the norms last | this exercise uses norms before the sublayers, as the broken program "
+        "does; you normalise the sums. → What does a sublayer see in x + f(LN(x))?",
+        variant=True,
     ),
     wrong(
         _block(of_memory=standard),

@@ -147,6 +147,7 @@ _SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 def decoder(
     post: Around = post,
     pre: Around = pre,
+    arounds: Mapping[str, tuple[Around, Around]] = {},
     order: Sequence[str] = _SUBLAYERS,
     norms: Mapping[str, str] = {},
     own: Mapping[str, str] = {},
@@ -162,7 +163,8 @@ def decoder(
 ) -> Callable[..., Any]:
     """Return a decoder layer with some steps replaced.
 
-    `norms` and `own` say whose norm, and whose matrices, a sublayer uses in the place of its own.
+    `norms` and `own` say whose norm, and whose matrices, a sublayer uses in the place of its own;
+    `arounds` what goes round it, with the norm last and first, where that isn't `post` and `pre`.
     """
 
     def layer(
@@ -196,7 +198,8 @@ def decoder(
         }
         y = x
         for name in order:
-            y = (pre if choose(norm_first) else post)(y, sublayers[name], norm[name])
+            last_or_first = arounds.get(name, (post, pre))
+            y = last_or_first[choose(norm_first)](y, sublayers[name], norm[name])
         return last(y, norm["feed_forward"], norm_first)
 
     return layer
@@ -231,7 +234,7 @@ def model(
     remembered: Callable[..., Any] = lambda states, i: states[-1],
     encoder_mask: Callable[[Any], Any] = lambda mask: mask,
     self_mask: Callable[..., Any] = lambda n, mask: np.tri(n, dtype=bool),
-    cross_mask: Callable[[Any], Any] = lambda mask: mask,
+    cross_mask: Callable[..., Any] = lambda n, mask: mask,
     tied: Callable[[Any, Any], Any] = lambda x, table: x @ table.T,
     bias: bool = True,
     finish: Callable[[Any], Any] = lambda logits: logits,
@@ -251,7 +254,8 @@ def model(
         x = come_in(tgt, tables[1])
         seen = self_mask(x.shape[-2], src_mask)
         for i, layer in enumerate(layers(weights, "decoder")):
-            x = decoder(x, remembered(states, i), layer, n_heads, seen, cross_mask(src_mask))
+            asked = cross_mask(x.shape[-2], src_mask)
+            x = decoder(x, remembered(states, i), layer, n_heads, seen, asked)
         if "predict.weight" in weights:
             logits = x @ weights["predict.weight"].T
             return finish(logits + weights["predict.bias"] if bias else logits)

@@ -124,6 +124,10 @@ def _count(
     return counted
 
 
+def _two_matrices(d: int, d_ff: int) -> int:
+    return 2 * d * d_ff
+
+
 _MATRICES: _Attention = lambda d, h: 4 * d * d  # noqa: E731
 
 _WRONG = [
@@ -188,6 +192,46 @@ _WRONG = [
         _count(norms=(0, 0)),
         "no norms | You count what multiplies and adds in the sublayers, and no norms. → Which two "
         "vectors does a layer norm learn?",
+    ),
+    wrong(
+        _count(
+            attention=_MATRICES,
+            network=_two_matrices,
+            norms=(0, 0),
+            projection=lambda s, t, d, tie: t * d if tie == "none" else 0,
+        ),
+        "matrices only | You count matrices: every bias is missing, and so are the norms. → What "
+        "is added after each product, and which two vectors does a norm learn?",
+    ),
+    wrong(
+        _count(attention=_MATRICES, network=_two_matrices, norms=(0, 0)),
+        "matrices only in the layers | Your embeddings and projection are right. Of the layers you "
+        "count matrices: biases and norms are missing. → What is added after each product, and "
+        "which two vectors does a norm learn?",
+    ),
+    wrong(
+        _count(attention=_MATRICES, norms=(0, 0)),
+        "attention without biases, and no norms | The network is right. The biases of attention's "
+        "four projections are missing, and so are the norms. → What is added after each product, "
+        "and which two vectors does a norm learn?",
+    ),
+    wrong(
+        _count(network=_two_matrices, norms=(0, 0)),
+        "the network without biases, and no norms | Attention is right. The biases of the "
+        "network's two layers are missing, and so are the norms. → What is added after each "
+        "product, and which two vectors does a norm learn?",
+    ),
+    wrong(
+        _count(attention=_MATRICES, norms=(1, 1)),
+        "attention without biases, and one norm a layer | The network is right. The biases of "
+        "attention's four projections are missing, and each layer has a single norm. → What is "
+        "added after each product, and what stands around each sublayer?",
+    ),
+    wrong(
+        _count(attention=_MATRICES, norms=(2, 2)),
+        "attention without biases, and two norms in the decoder | The biases of attention's four "
+        "projections are missing, and a decoder layer has fewer norms than sublayers. → What is "
+        "added after each product, and what stands around each sublayer?",
     ),
     wrong(
         _count(norms=(1, 1)),
@@ -281,6 +325,12 @@ _WRONG = [
     ),
     wrong(
         _count(embeddings=lambda s, t, d, tie: (s + t if tie == "none" else s) * d),
+        'the source\'s table alone | With tie = "all" you\'re right. With "output", the target\'s '
+        "table is missing: it's the projection too, and counted with the embeddings. → How many "
+        "different tables are there then?",
+    ),
+    wrong(
+        _count(embeddings=lambda s, t, d, tie: (s + t if tie == "none" else t) * d),
         'all shared in either case | With tie = "all" you\'re right. With "output", the source has '
         "a table of its own. → Which two of three matrices are the same then?",
     ),
