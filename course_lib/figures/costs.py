@@ -409,7 +409,7 @@ _PARAMETERS = "(N*(28*d**2 + 32*d) + 3*V*d + V)"
 _MEMORY = {
     "parameters": f"s*{_PARAMETERS}",
     "gradients": f"s*{_PARAMETERS}",
-    "Adam’s moments": f"2*s*{_PARAMETERS}",
+    "Adam’s means": f"2*s*{_PARAMETERS}",
     "attention tables": "6*N*b*h*n**2*s",
     "other activations": (
         "N*b*n*((15*d + 10*d + 10*d + 5)*s + 3*h*(s + 1) + 1 + 5*d*s) + N*n**2 + 4*b*n*d*s + 16*b*n"
