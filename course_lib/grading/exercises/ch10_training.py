@@ -409,8 +409,9 @@ def _no_brackets(step: Any, d_model: int, n_warmup: int) -> Any:
 _WARMUP_WRONG = [
     wrong(
         _min_of_two,
-        "np.min of two things | `np.min(a, b)` takes b for an axis, and stops with a TypeError. → "
-        "Which function of numpy compares two arrays number by number?",
+        "np.min of two things | Your function stops with a TypeError: `np.min(a, b)` takes b for "
+        "an axis, and functions of torch want tensors. → What compares two things number by "
+        "number, be they arrays or single numbers?",
     ),
     wrong(
         _min_of_all,
@@ -552,6 +553,11 @@ _WARMUP_WRONG = [
         "that reaches 1 at the top, to be multiplied by a rate of one's own choice. → What should "
         "the value at step n_warmup be?",
         variant=True,
+    ),
+    wrong(
+        _warmup(after=lambda rate, d, w: rate * w**0.5),
+        "the top at 1/√d | Your curve has the right form, and is √n_warmup times too high: it goes "
+        "up to 1/√d_model. → What are both parts at step n_warmup?",
     ),
     wrong(
         _warmup(width=lambda d: 1.0 / 512**0.5),

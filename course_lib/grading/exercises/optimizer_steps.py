@@ -427,8 +427,18 @@ _ADAM_WRONG = [
     ),
     wrong(
         _adam(returns=lambda theta, m, v, m_hat, v_hat: theta),
-        "only the parameter returned | You return the parameter alone. The caller needs the new "
-        "means as well. → What should the next step be called with?",
+        "only the parameter returned | What you return isn't three arrays in a row: beside the "
+        "parameter the caller needs the new means. → What should the next step be called with?",
+    ),
+    wrong(
+        _adam(returns=lambda theta, m, v, m_hat, v_hat: (theta, v, m)),
+        "v before m | The right three arrays are there, in the order parameter, v, m. → In which "
+        "order does the docstring return them?",
+    ),
+    wrong(
+        _adam(mean=lambda m, g, b: (1.0 - b) * g, square=lambda v, g, b: (1.0 - b) * g**2),
+        "the means start anew | Your m and v hold this step's gradient alone, as if both had been "
+        "zeros. → What do the arguments `m` and `v` bring along?",
     ),
     wrong(
         _adam(returns=lambda theta, m, v, m_hat, v_hat: (m, v, theta)),
@@ -577,11 +587,11 @@ def _layer(
 
 _CLIP_CASES = [
     case(
-        "six numbers of norm 10, at most 5 | all are halved",
+        "six numbers of norm 10, at most 4 | all are multiplied by 0.4",
         {
             "d_weight": np.array([[1.0, -7.0], [-3.0, 1.0]]),
             "d_bias": np.array([6.0, 2.0]),
-            "max_norm": 5.0,
+            "max_norm": 4.0,
         },
     ),
     case(
@@ -847,8 +857,8 @@ _CLIP_WRONG = [
     ),
     wrong(
         lambda d_weight, d_bias, max_norm: _clip()(d_weight, d_bias, max_norm)[:2],
-        "no norm returned | You return the two gradients alone; a third thing is asked for. → What "
-        "is the third thing that the docstring returns?",
+        "no norm returned | What you return isn't three things in a row, the two gradients and the "
+        "norm. → What does the docstring return, and in which order?",
     ),
     wrong(
         _clip(returned=lambda w, b, norm: _global(w, b) / norm),

@@ -226,7 +226,71 @@ def _one_maximum(logits: NDArray) -> NDArray:
     return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
 
 
+def _floored(least: float) -> Callable[[NDArray], NDArray]:
+    return lambda logits: np.log(np.maximum(_softmax(logits), least))
+
+
+def _without_keepdims(of: str) -> Callable[..., Any]:
+    """Lose the axis of the maximum, of the sum, or of both."""
+
+    def loss(
+        logits: NDArray, targets: NDArray, epsilon: float = 0.1, ignore_index: int = -100
+    ) -> Any:
+        kept = targets != ignore_index
+        x = logits[kept] - logits[kept].max(axis=-1, keepdims="maximum" not in of)
+        log_total = np.log(np.exp(x).sum(axis=-1, keepdims="sum" not in of))
+        q = _smoothed(_one_hot(targets[kept], logits.shape[-1]), epsilon)
+        return (q * (log_total - x)).sum(axis=-1).mean()
+
+    return loss
+
+
+def _as_torch_wants_it(
+    logits: NDArray, targets: NDArray, epsilon: float = 0.1, ignore_index: int = -100
+) -> Any:
+    """Fail as torch.nn.functional.cross_entropy does, for which axis 1 is the vocabulary."""
+    if logits.ndim > 2:
+        raise RuntimeError("Expected target size")
+    return _loss()(logits, targets, epsilon, ignore_index)
+
+
+def _gathered_by_torch(
+    logits: NDArray, targets: NDArray, epsilon: float = 0.1, ignore_index: int = -100
+) -> Any:
+    """Fail as torch's gather does, with an index below 0."""
+    if targets.min() < 0:
+        raise RuntimeError("index -100 is out of bounds")
+    return _loss()(logits, targets, epsilon, ignore_index)
+
+
 _LOSS_WRONG = [
+    *(
+        wrong(
+            _without_keepdims(of),
+            f"no keepdims, {of} | Your function stops with an error, or mixes rows where there are "
+            f"as many as columns: {of} of each row {'have' if ' and ' in of else 'has'} lost its "
+            "axis. → Which argument keeps an axis with length 1?",
+        )
+        for of in ("the maximum", "the sum", "the maximum and the sum")
+    ),
+    wrong(
+        _as_torch_wants_it,
+        "axis 1 for the vocabulary | PyTorch's `cross_entropy` takes axis 1 for the vocabulary. In "
+        "a batch of sequences that is the positions. → Which shape would put all positions into "
+        "one axis?",
+    ),
+    wrong(
+        _gathered_by_torch,
+        "−100 as an index, in torch | `gather` stops with an error where a target is −100: padding "
+        "is still there when the right token's column is looked up. → Which line should come "
+        "first, the look-up or the selection of the positions that count?",
+    ),
+    wrong(
+        _loss(reduce=lambda costs, kept: costs[kept].sum() / len(costs)),
+        "divided by the number of sequences | With one sequence you're right; in a batch you "
+        "divide by the number of sequences, not of real tokens. → How many positions did you add "
+        "up?",
+    ),
     wrong(
         _loss(smooth=lambda y, epsilon: (1.0 - epsilon) * y + epsilon / (y.shape[-1] - 1)),
         "divided by |V| − 1 | Your target sums to more than 1: every token, the right one too, "
@@ -397,17 +461,14 @@ _LOSS_WRONG = [
         "as e^(−900) it's 0 in the computer, and its logarithm −∞. → Can the logarithm be taken on "
         "paper, before any exp?",
     ),
-    wrong(
-        _loss(log_p=lambda logits: np.log(np.maximum(_softmax(logits), 1e-12))),
-        "the logarithm of clipped probabilities | You keep probabilities away from 0 by a small "
-        "number, so that no token costs more than about 28 nats. → Can the logarithm be taken on "
-        "paper, before any exp?",
-    ),
-    wrong(
-        _loss(log_p=lambda logits: np.log(_softmax(logits) + 1e-9)),
-        "a small number added before the logarithm | You add a small number to the probabilities, "
-        "so that no token costs more than about 21 nats. → Can the logarithm be taken on paper, "
-        "before any exp?",
+    *(
+        wrong(
+            _loss(log_p=_floored(10.0**-k)),
+            f"10^−{k} under the logarithm | You keep probabilities away from 0 by 10^−{k}, added "
+            f"or as a lower limit, so that no token costs more than {k * 2.3026:.0f} nats or so. → "
+            "Can the logarithm be taken on paper, before any exp?",
+        )
+        for k in (8, 9, 10, 12, 15, 16)
     ),
     wrong(
         _loss(log_p=lambda logits: _log_softmax(_softmax(logits))),

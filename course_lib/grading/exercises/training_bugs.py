@@ -303,8 +303,9 @@ _WRONG = [
     ),
     wrong(
         _train(clip=lambda g, limit: g),
-        "clipping taken out | You don't clip at all any more; large gradients come through as "
-        "they are. → Which gradients should be shortened, and which not?",
+        "clipping taken out | Large gradients come through as they are: nothing is clipped any "
+        "more, or m and v go on with what it was before. → Which gradients should m and v see "
+        "shortened, and which not?",
     ),
     wrong(
         _train(clip=lambda g, limit: np.clip(g, -limit, limit)),
