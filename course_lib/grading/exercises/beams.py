@@ -262,6 +262,23 @@ _BEAM_CASES = [
 ]
 
 
+def _beam_staying(
+    model: Model, prompt: NDArray, k: int, max_length: int, eos: int, alpha: float
+) -> Any:
+    """Let finished hypotheses compete with the continuations of the others."""
+    live: list[Hypothesis] = [((), 0.0)]
+    for _ in range(max_length):
+        ended = [h for h in live if h[0][-1:] == (eos,)]
+        going = [h for h in live if h[0][-1:] != (eos,)]
+        if not going:
+            break
+        ids = np.array([[*prompt.tolist(), *h] for h, _ in going])
+        ranked = _of_all(going, _log_softmax(model(ids)[:, -1]), k)
+        live = sorted(ended + ranked, key=lambda c: -c[1])[:k]
+    ids_, total = max(live, key=lambda h: h[1] / len(h[0]) ** alpha)
+    return np.array(ids_), total / len(ids_) ** alpha
+
+
 def _never_ends(token: int, eos: int) -> bool:
     return False
 
@@ -304,6 +321,12 @@ _BEAM_WRONG = [
         variant=True,
     ),
     wrong(
+        _beam_staying,
+        "finished ones stay in the beam | Your finished hypotheses keep a place among the k, which "
+        "those that go on lack, and likelier ones push them out. → Where could they be kept, so "
+        "that k others go on?",
+    ),
+    wrong(
         _beam(generous=True),
         "ended without being among the best k | You store a hypothesis that ended though k "
         "continuations are likelier, such as all those among the best 2k. → Among which "
@@ -342,6 +365,12 @@ _BEAM_WRONG = [
         "logits summed | You add up logits as they come from the model. They are no "
         "log-probabilities: a number added to a whole row changes nothing for the model, but your "
         "totals. → What has to be done to a row of logits first?",
+    ),
+    wrong(
+        _beam(logs=lambda logits: logits - logits.max(axis=-1, keepdims=True)),
+        "logits shifted, not normalised | You subtract each row's maximum and stop there: the "
+        "likeliest token has log-probability 0 then, in every row. → What else does a "
+        "log-softmax subtract?",
     ),
     wrong(
         _beam(rank=_wrong_parents),
@@ -661,7 +690,13 @@ def _step(
 
 
 def _stepping(
-    parents: list[int], *, v: int, n: int = 2, d: int = 3, level: bool = False, sums: bool = False
+    parents: list[int],
+    *,
+    v: int,
+    n: int = 2,
+    d: int = 3,
+    level: bool = False,
+    sums: bool = False,
 ) -> Callable[[int], dict[str, Any]]:
     """Draw until the best continuations have these parents, and the totals matter or don't."""
 
@@ -674,11 +709,22 @@ def _stepping(
             log_probs = _log_softmax(logits).round(2)
             scores = (totals[:, None] + log_probs).ravel()
             gaps = np.diff(np.sort(scores)[::-1])[: k + 1]
-            found = _ranked(totals, log_probs)[:k] // v
-            others = _ranked_alone(totals, log_probs)[:k]
-            differ = not np.array_equal(others, _ranked(totals, log_probs)[:k])
-            apart = not sums or not np.array_equal(others, _by_sums(totals, log_probs)[:k])
-            if (gaps < -0.01).all() and found.tolist() == parents and differ != level and apart:
+            best = _ranked(totals, log_probs)[:k]
+            # what mustn't come to the same by chance
+            others = [
+                rank(totals, log_probs)[:k]
+                for rank, apart in (
+                    (_ranked_alone, not level),
+                    (_by_sums, sums),
+                )
+                if apart
+            ]
+            if (
+                (gaps < -0.01).all()
+                and (best // v).tolist() == parents
+                and not any(np.array_equal(best, other) for other in others)
+                and not (sums and np.array_equal(*others[:2]))
+            ):
                 break
         return {
             "totals": totals,
@@ -779,6 +825,11 @@ _STEP_WRONG = [
         _step(gained=lambda totals, new: totals),
         "the old totals returned | You rank rightly, but your totals are those of the parents. → "
         "What does the new token add?",
+    ),
+    wrong(
+        _step(gained=lambda totals, new: 2 * totals + new),
+        "the old totals twice | You rank rightly, but the parent's total is in your totals twice: "
+        "what you ranked by has it already. → Which number was compared?",
     ),
     wrong(
         _step(rank=_ranked_each, order=lambda best: best),

@@ -18,7 +18,7 @@ from course_lib.grading.exercises.attention_variants import (
     late,
     merge,
     paste,
-    softmax,
+    plain_softmax,
     split,
 )
 from course_lib.grading.exercises.entries import case, wrong
@@ -128,7 +128,7 @@ def _cached(
         with np.errstate(all="ignore"):
             scores = q @ seen_k.swapaxes(-2, -1) / scale(x.shape[-1], n_heads)
             seen = sees(n, past, seen_k.shape[-2])
-            weights = after(softmax(hide(scores, seen), axis), seen)
+            weights = after(plain_softmax(hide(scores, seen), axis), seen)
             heads = merge(weights @ seen_v)
         return output(heads, w_o), store(all_k, keys, k), store(all_v, values, v)
 
@@ -332,14 +332,10 @@ _CACHED_WRONG = [
         "mask mean that a token may look?",
     ),
     wrong(
-        _cached(
-            glue=lambda old, new: (
-                np.concatenate([old, new], axis=1) if old.shape[2] == new.shape[2] else [][0]
-            )
-        ),
-        "glued along another axis | Yours stops with an error: keys have the shape (b, h, n, d/h), "
-        "and you put old and new ones together along an axis that isn't that of the tokens. → "
-        "Which axis grows with every token?",
+        _cached(hide=lambda s, seen: np.where(seen, -1e9, s)),
+        "the mask inverted, a large number below 0 | You hide what may be seen, and show the rest. "
+        "Where all is hidden, all weights are alike. → Does True in your mask mean that a token "
+        "may look?",
     ),
     wrong(
         _cached_overwriting,
@@ -359,7 +355,7 @@ def _cached_whole(
     scores = np.zeros((*keys.shape[:-1], past + n))
     scores[..., past:, :] = q @ keys.swapaxes(-2, -1) * keys.shape[-1] ** -0.5
     scores += np.triu(np.full((past + n, past + n), -1e30), 1)
-    return merge((softmax(scores) @ values)[..., past:, :]) @ w_o, keys, values
+    return merge((plain_softmax(scores) @ values)[..., past:, :]) @ w_o, keys, values
 
 
 def _cached_one_by_one(
@@ -371,7 +367,7 @@ def _cached_one_by_one(
         q, k, v = ((x[:, t] @ w).reshape(len(x), n_heads, 1, -1) for w in (w_q, w_k, w_v))
         keys, values = np.append(keys, k, axis=2), np.append(values, v, axis=2)
         scores = (q * keys).sum(axis=-1) / sqrt(q.shape[-1])  # (b, h, n_past + 1)
-        heads = (softmax(scores)[..., None] * values).sum(axis=2)  # (b, h, d/h)
+        heads = (plain_softmax(scores)[..., None] * values).sum(axis=2)  # (b, h, d/h)
         outputs.append(heads.reshape(len(x), -1) @ w_o)
     return np.stack(outputs, axis=1), keys, values
 
@@ -494,7 +490,7 @@ def _stepped(
     glue: Glue = _behind,
     sees: Callable[[NDArray, int], NDArray] = _real,
     scale: Callable[[int], float] = sqrt,
-    weigh: Callable[[NDArray, NDArray], NDArray] = lambda s, seen: softmax(
+    weigh: Callable[[NDArray, NDArray], NDArray] = lambda s, seen: plain_softmax(
         np.where(seen, s, -np.inf)
     ),
     looked_at: Callable[[NDArray], NDArray] = lambda whole: whole,
@@ -570,6 +566,12 @@ def _turned_again(keys: NDArray, padding: NDArray, frequencies: NDArray) -> NDAr
 def _right_padded(padding: NDArray, total: int) -> NDArray:
     """Hide the last cached places in place of the first; the new token is seen."""
     return (np.arange(total) < (total - 1 - padding)[:, None]) | (np.arange(total) == total - 1)
+
+
+def _one_row(q: Any, k: Any, v: Any, keys: Any, values: Any, padding: Any, frequencies: Any) -> Any:
+    if len(q) > 1:
+        raise ValueError
+    return _stepped()(q, k, v, keys, values, padding, frequencies)
 
 
 _STEP_WRONG = [
@@ -689,6 +691,30 @@ _STEP_WRONG = [
         "that would be right for padding on the right. → On which side does padding stand here?",
     ),
     wrong(
+        _stepped(sees=lambda padding, total: np.arange(total) < (total - padding)[:, None]),
+        "the last places hidden, itself among them | You hide the last places, the new token's "
+        "own among them: that's the mask of padding on the right. → On which side does padding "
+        "stand here?",
+    ),
+    wrong(
+        _stepped(
+            at_q=lambda past, padding: padding - past, at_k=lambda past, padding: padding - past
+        ),
+        "the sign of the position | Your positions are below 0: padding less past. → If 5 places "
+        "are cached and 2 of them are padding, at which position is the new token?",
+    ),
+    wrong(
+        _stepped(at_q=lambda past, padding: padding, at_k=lambda past, padding: padding),
+        "padding for the position | Your new token stands at the position `padding`, so that "
+        "what is cached plays no part. → How many real tokens came before it?",
+    ),
+    wrong(
+        _one_row,
+        "positions without axes | For one row you're right. With more, your positions, one for "
+        "each row, don't fit beside (b, h, 1) tokens. → Which axes of length 1 does an array (b,) "
+        "need?",
+    ),
+    wrong(
         _stepped(sees=lambda padding, total: np.arange(total) < padding[:, None]),
         "the mask inverted | Your token looks at the padding and at nothing else. → Does True in "
         "your mask mean that it may look?",
@@ -715,12 +741,12 @@ _STEP_WRONG = [
         "hidden in all. → How many rows does the mask of a batch have?",
     ),
     wrong(
-        _stepped(weigh=lambda s, seen: softmax(np.where(seen, s, 0.0))),
+        _stepped(weigh=lambda s, seen: plain_softmax(np.where(seen, s, 0.0))),
         "hidden scores set to 0 | Padding still gets weight with you: its keys or its scores are "
         "0, and e⁰ is 1. → Which score has the exponential 0?",
     ),
     wrong(
-        _stepped(weigh=lambda s, seen: softmax(s) * seen),
+        _stepped(weigh=lambda s, seen: plain_softmax(s) * seen),
         "the mask after the softmax | Padding has no weight with you, but the other weights don't "
         "sum to 1. → What has to happen to a hidden key's score before the softmax?",
     ),
@@ -774,7 +800,7 @@ def _step_row_by_row(
         query = turn(q[i][:, None], at, frequencies)  # (h, 1, d)
         new_k[i] = turn(k[i][:, None], at, frequencies)
         seen = np.concatenate([keys[i, :, first:], new_k[i]], axis=1)
-        weights = softmax((query * seen).sum(axis=-1) / sqrt(d))  # (h, n)
+        weights = plain_softmax((query * seen).sum(axis=-1) / sqrt(d))  # (h, n)
         seen_values = np.concatenate([values[i, :, first:], v[i][:, None]], axis=1)
         output[i] = np.einsum("hn,hnd->hd", weights, seen_values)
     return (
@@ -809,7 +835,7 @@ def _step_one_array(
     room[0, :, :, past] = turn(k, at, frequencies)
     scores = (room[0] @ turn(q, at, frequencies)[..., None])[..., 0] / d**0.5
     scores -= 1e30 * (np.arange(past + 1) < padding[:, None])[:, None]
-    return (softmax(scores)[..., None] * room[1]).sum(axis=-2), room[0], room[1]
+    return (plain_softmax(scores)[..., None] * room[1]).sum(axis=-2), room[0], room[1]
 
 
 def _step_torch(

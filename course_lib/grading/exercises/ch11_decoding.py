@@ -60,7 +60,7 @@ def greedy(model: Model, prompt: NDArray, max_length: int, eos: int, pad: int) -
 
 def _greedy(
     *,
-    feed: Callable[[NDArray], NDArray] = lambda ids: ids,
+    feed: Callable[[NDArray, int], NDArray] = lambda ids, n_prompt: ids,
     at: int = -1,
     pick: Callable[[NDArray], NDArray] = lambda logits: logits.argmax(axis=-1),
     steps: Callable[[int, int], int] = lambda max_length, n_prompt: max_length,
@@ -71,6 +71,8 @@ def _greedy(
     ends: Callable[[NDArray, int], NDArray] = lambda token, eos: token == eos,
     stop: Callable[[NDArray, NDArray, int], Any] = lambda ended, token, eos: ended.all(),
     early: bool = False,
+    before: bool = False,
+    remember: bool = True,
     result: Callable[..., Any] = lambda ids, n_prompt, max_length, eos, pad: ids[:, n_prompt:],
 ) -> Callable[..., Any]:
     """Return greedy decoding with some steps replaced."""
@@ -79,10 +81,10 @@ def _greedy(
         ids, ended = prompt, begun(prompt, eos)
         n_prompt = prompt.shape[1]
         for _ in range(steps(max_length, n_prompt)):
-            if early and ended.all():
+            if before and ended.all():
                 break
-            token = fill(pick(model(feed(ids))[:, at]), ended, eos, pad)
-            ended = ended | ends(token, eos)
+            token = fill(pick(model(feed(ids, n_prompt))[:, at]), ended, eos, pad)
+            ended = ended & remember | ends(token, eos)
             if early and stop(ended, token, eos):
                 break
             ids = np.concatenate([ids, token[:, None]], axis=1)
@@ -135,6 +137,11 @@ def _without_eos(ids: NDArray, n_prompt: int, max_length: int, eos: int, pad: in
     return kept[:, : max((kept != pad).sum(axis=1).max(), 0)]
 
 
+def _pad_for_eos(ids: NDArray, n_prompt: int, max_length: int, eos: int, pad: int) -> Any:
+    written = ids[:, n_prompt:]
+    return np.where(written == eos, pad, written)
+
+
 _GREEDY_WRONG = [
     wrong(
         _greedy(
@@ -174,7 +181,7 @@ _GREEDY_WRONG = [
     wrong(
         _greedy(
             fill=lambda token, ended, eos, pad: token,
-            stop=lambda ended, token, eos: int(token if len(token) == 1 else [][0]) == eos,
+            stop=lambda ended, token, eos: bool(token == eos),
         ),
         "one row only | With one row you're right. With more, your test for <eos> stops with an "
         "error: it takes several tokens for one. → How many answers does `token == eos` give for "
@@ -226,7 +233,13 @@ _GREEDY_WRONG = [
         "How often does your loop run if max_length is 3?",
     ),
     wrong(
-        _greedy(feed=lambda ids: ids[:, -1:]),
+        _greedy(feed=lambda ids, n_prompt: ids[:, -1:] if ids.shape[1] > n_prompt else ids),
+        "the prompt, then the last token alone | Your first token is right. From then on your "
+        "model sees one token, the last, and forgets what came before: without a cache it needs "
+        "all of them each time. → What has to be passed at the second step?",
+    ),
+    wrong(
+        _greedy(feed=lambda ids, n_prompt: ids[:, -1:]),
         "the last token alone | Your model sees one token, the last, and forgets what came before: "
         "without a cache it needs all of them each time. → What has to be passed at the second "
         "step?",
@@ -243,6 +256,39 @@ _GREEDY_WRONG = [
         "begins. → In which tokens should <eos> be looked for?",
     ),
     wrong(
+        _greedy(begun=lambda prompt, eos: (prompt == eos).any(axis=1), before=True),
+        "<eos> of the prompt counted, nothing written | Where the prompt has an <eos>, your row "
+        "has ended before it begins, and where all have, nothing is written. → In which tokens "
+        "should <eos> be looked for?",
+    ),
+    wrong(
+        _greedy(remember=False),
+        "forgotten after a step | A row that has ended gets one <pad>, and then goes on: you look "
+        "whether its *last* token is <eos>, and then the last one is <pad>. → What has to be "
+        "remembered of a row from step to step?",
+    ),
+    wrong(
+        _greedy(
+            fill=lambda token, ended, eos, pad: np.where(ended | (token == eos), pad, token),
+            ends=lambda token, eos: token == -2,
+            steps=lambda max_length, n_prompt: max_length,
+        ),
+        "<eos> overwritten, and no end | Where <eos> should stand, you write <pad>, and the row "
+        "goes on behind it. → When should a token become <pad>: if it is <eos>, or if <eos> came "
+        "before it?",
+    ),
+    wrong(
+        _greedy(result=_pad_for_eos),
+        "<eos> overwritten by padding | Where <eos> should stand, you write <pad>: the row counts "
+        "as ended before its own <eos> is kept. → Which line has to come first, the one that fills "
+        "in padding or the one that looks for <eos>?",
+    ),
+    wrong(
+        _greedy(steps=lambda max_length, n_prompt: 50),
+        "no limit | You go on until all rows have ended, however long that takes. A model need not "
+        "end at all. → Which argument says when to stop at the latest?",
+    ),
+    wrong(
         _greedy(
             stop=lambda ended, token, eos: ended.all(),
             ends=lambda token, eos: token == 2,
@@ -253,11 +299,6 @@ _GREEDY_WRONG = [
     wrong(
         _greedy(fill=lambda token, ended, eos, pad: np.where(ended, 0, token)),
         "0 for padding | Where <pad> isn't token 0, your rows end with the wrong number. → Which "
-        "argument says what stands behind <eos>?",
-    ),
-    wrong(
-        _greedy(fill=lambda token, ended, eos, pad: np.where(ended, -1, token)),
-        "−1 for padding | Your rows end with −1: `ids` of that value belong to no token. → Which "
         "argument says what stands behind <eos>?",
     ),
     wrong(
@@ -573,6 +614,11 @@ _SCORED_WRONG = [
         _scored(score=lambda total, n, alpha: total / n),
         "always the mean | You divide by the length, whatever α is. → To which power is the "
         "length to be raised?",
+    ),
+    wrong(
+        _scored(score=lambda total, n, alpha: total / n ** int(alpha)),
+        "α cut to a whole number | For α of 0 and 1 you're right; others are cut to whole numbers "
+        "before they are used. → Which division or cast does that?",
     ),
     wrong(
         _scored(score=lambda total, n, alpha: total * n**alpha),

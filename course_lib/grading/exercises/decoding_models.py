@@ -53,6 +53,8 @@ class LanguageModel:
             raise ValueError(f"the model takes ids of shape (b, n); got {ids.shape}")
         if ids.dtype.kind not in "iu":
             raise ValueError(f"the model takes whole numbers as ids; got {ids.dtype}")
+        if ids.min() < 0:
+            raise IndexError(f"no token has the id {ids.min()}")
         rows = [[self._rule((*row[: t + 1],)) for t in range(len(row))] for row in ids.tolist()]
         return np.array(rows)
 

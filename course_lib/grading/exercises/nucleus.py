@@ -129,6 +129,11 @@ def _raising(error: type[Exception], fits: Callable[..., bool], right: Callable[
     return stops
 
 
+def _shared(logits: NDArray, kept: NDArray) -> NDArray:
+    p = np.where(kept, _softmax(logits), 0.0)
+    return np.asarray(p / p.sum())
+
+
 def _in_place(keep: Keep) -> Callable[..., Any]:
     def probabilities(logits: NDArray, threshold: Any) -> Any:
         logits[~keep(logits, threshold)] = -np.inf
@@ -182,6 +187,17 @@ def _filter_wrong(name: str, keep: Keep, what: str) -> list[Any]:
             variant=True,
         ),
         one(
+            _filtered(keep, finish=_shared),
+            "normalised over the whole batch | For one row you're right. In a batch all rows "
+            "together sum to 1 with you. → Over which axis should probabilities sum to 1?",
+        ),
+        one(
+            _raising(IndexError, lambda x, t: x.ndim == 1, _filtered(keep)),
+            "indices of one row | For one row you're right. In a batch `argsort` gives indices "
+            "within each row, and `x[indices]` takes them for rows, which stops with an error. → "
+            "Which function takes indices along an axis, and which one puts numbers there?",
+        ),
+        one(
             _filtered(
                 keep,
                 finish=lambda logits, kept: (
@@ -227,12 +243,12 @@ def _filter_wrong(name: str, keep: Keep, what: str) -> list[Any]:
                 keep, finish=lambda logits, kept: np.eye(logits.shape[-1])[logits.argmax(-1)]
             ),
             "the likeliest token alone | Your result has a single 1: that is greedy, whatever the "
-            f"{what}. → How many tokens should stay in the second case?",
+            f"{what}. → How many tokens should stay in the third case?",
         ),
         one(
             _filtered(lambda logits, t: np.ones(logits.shape, bool)),
-            "nothing falls away | You return the softmax of all logits; none is hidden. → In which line does "
-            f"`{name}` come in?",
+            "nothing falls away | You return the softmax of all logits; none is hidden. → In which "
+            f"line does `{name}` come in?",
         ),
         one(
             _filtered(
@@ -309,6 +325,31 @@ _TOP_K_WRONG = [
         _named(_filtered(lambda logits, k: _ranks(-logits) >= k), "k"),
         "k fall away | You let the k least likely tokens fall away, and keep the others. → How "
         "many tokens should stay?",
+    ),
+    wrong(
+        _named(
+            _raising(
+                ValueError,
+                lambda x, k: k <= x.shape[-1],
+                _filtered(lambda logits, k: _ranks(-logits) >= k - 1),
+            ),
+            "k",
+        ),
+        "the k-th smallest as the limit | Your limit is the k-th *smallest* logit: `np.sort` "
+        "begins with the smallest. → Which place has the k-th largest, counted from the end?",
+    ),
+    wrong(
+        _named(
+            _raising(
+                IndexError,
+                lambda x, k: k <= x.shape[-1],
+                _raising(ValueError, lambda x, k: x.ndim == 1, _filtered(_among_k)),
+            ),
+            "k",
+        ),
+        "limits without an axis | For one row you're right. In a batch there's a limit for each "
+        "row, and they need an axis of length 1 to be compared with the rows. → Which shape has "
+        "the k-th largest of each row, and which should it have?",
     ),
     wrong(
         _named(_filtered(_k_of_all), "k"),
@@ -501,6 +542,11 @@ _TOP_P_WRONG = [
         "token that takes the sum across p belong to the nucleus?",
     ),
     wrong(
+        lambda logits, p: np.where(_nucleus(logits, p), _softmax(logits), 0.0) / p,
+        "divided by p | The right tokens are left. They have at least p together, mostly more, so "
+        "that your rows sum to more than 1. → What do the kept probabilities sum to?",
+    ),
+    wrong(
         _named(_filtered(_one_more), "p"),
         "one too many | One token more stays than is needed: their sum has reached p without it. → "
         "Which sum decides about a token, with it or without it?",
@@ -558,8 +604,8 @@ _TOP_P_WRONG = [
     ),
     wrong(
         _named(_filtered(_all_rows), "p"),
-        "all rows together | For one row you're right. In a batch you sort and add up all rows as "
-        "one. → Over which axis do probabilities sum to 1?",
+        "all rows together | For one row you're right. In a batch the sum goes on from row to row, "
+        "as if all were one. → Over which axis do probabilities sum to 1?",
     ),
     wrong(
         _named(_filtered(_of_logits), "p"),
