@@ -175,7 +175,7 @@ at 0.9999.
     def losses(probability: NDArray, eps: float) -> NDArray:
         other = (1 - probability) / (vocab_size - 1)
         logits = np.log(np.column_stack([probability, *[other] * (vocab_size - 1)]))
-        return np.array([label_smoothed_cross_entropy(row, np.int64(0), eps) for row in logits])
+        return np.array([label_smoothed_cross_entropy(row, np.array(0), eps) for row in logits])
 
     best = 1 - epsilon + epsilon / vocab_size
     floor = losses(np.array([best]), epsilon)[0]
