@@ -127,6 +127,7 @@ def _beam(
     *,
     width: Callable[[int], int] = lambda k: k,
     feed: Callable[[NDArray], NDArray] = lambda ids: ids,
+    at: int = -1,
     logs: Callable[[NDArray], NDArray] = _log_softmax,
     rank: Callable[[list[Hypothesis], NDArray, int], list[Hypothesis]] = _of_all,
     ends: Callable[[int, int], bool] = lambda token, eos: token == eos,
@@ -152,7 +153,7 @@ def _beam(
         done: Done = []
         for n in range(1, max_length + 1):
             ids = np.array([[*prompt.tolist(), *h] for h, _ in live])
-            ranked = rank(live, logs(model(feed(ids))[:, -1]), k)
+            ranked = rank(live, logs(model(feed(ids))[:, at]), k)
             top = ranked[: 2 * k] if generous else ranked[:k]
             ended = [c for c in top if ends(c[0][-1], eos)]
             live = [c for c in (ranked if refill else ranked[:k]) if not ends(c[0][-1], eos)][:k]
@@ -461,6 +462,18 @@ _BEAM_WRONG = [
         _beam(feed=lambda ids: ids[:, -1:]),
         "the last token alone | Your model sees the last token only. Without a cache it needs all "
         "of them each time, the prompt first. → What has to be passed at the second step?",
+    ),
+    wrong(
+        _beam(at=0),
+        "the first place | You take the logits at place 0, where the model says what comes behind "
+        "the prompt's first token. → At which place does it say what comes behind all tokens so "
+        "far?",
+    ),
+    wrong(
+        _beam(score=lambda total, n, alpha: float(np.float64(total) / np.float64(n - 1) ** alpha)),
+        "the length counted from 0 | Your lengths are one too small: the loop's variable begins "
+        "with 0, and at the first step one token has been written. → How many log-probabilities "
+        "have been added up after step 0?",
     ),
     wrong(
         _beam(most=lambda max_length: max_length - 1),

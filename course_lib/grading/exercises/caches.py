@@ -104,6 +104,7 @@ def _cached(
     scale: Callable[[int, int], float] = lambda d, h: sqrt(d / h),
     hide: Callable[[NDArray, NDArray], NDArray] = lambda s, seen: np.where(seen, s, -np.inf),
     axis: int = -1,
+    weigh: Callable[..., NDArray] = plain_softmax,
     after: Callable[[NDArray, NDArray], NDArray] = lambda weights, seen: weights,
     output: Callable[[NDArray, NDArray], NDArray] = lambda heads, w_o: heads @ w_o,
     looked_at: Callable[[NDArray, NDArray, int], NDArray] = lambda whole, new, past: whole,
@@ -128,7 +129,7 @@ def _cached(
         with np.errstate(all="ignore"):
             scores = q @ seen_k.swapaxes(-2, -1) / scale(x.shape[-1], n_heads)
             seen = sees(n, past, seen_k.shape[-2])
-            weights = after(plain_softmax(hide(scores, seen), axis), seen)
+            weights = after(weigh(hide(scores, seen), axis), seen)
             heads = merge(weights @ seen_v)
         return output(heads, w_o), store(all_k, keys, k), store(all_v, values, v)
 
@@ -154,6 +155,11 @@ _CACHED_CASES = [
     case("2 rows of one token after 5, 3 heads | a batch", _kept(2, 1, 5, h=3, d=6)),
     case("2 rows of 3 tokens after 1, 2 heads | a batch, a chunk", _kept(2, 3, 1, h=2, d=8)),
 ]
+
+
+def _shifted_across(s: NDArray, axis: int) -> NDArray:
+    e = np.exp(s - s.max(axis=-2, keepdims=True))
+    return np.asarray(e / e.sum(axis=axis, keepdims=True))
 
 
 def _square(n: int, past: int, total: int) -> NDArray:
@@ -315,6 +321,12 @@ _CACHED_WRONG = [
         "normalised over the queries | Your weights sum to 1 over the queries, so that a single "
         "one gives weight 1 to every key. → Over which axis are the keys that one query chooses "
         "from?",
+    ),
+    wrong(
+        _cached(weigh=_shifted_across),
+        "the maximum over the queries | You subtract the largest score of each *key* before "
+        "exponentiating, so that a single query has scores of 0 only. → Over which axis is the "
+        "maximum to be taken that changes no weight?",
     ),
     wrong(
         _cached(hide=lambda s, seen: np.where(seen, s, 0.0)),

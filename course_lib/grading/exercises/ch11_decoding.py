@@ -251,6 +251,12 @@ _GREEDY_WRONG = [
         "behind all tokens so far?",
     ),
     wrong(
+        _greedy(at=-2),
+        "the last place but one | You take the logits at the last place but one, where the model "
+        "says what comes behind the token *before* the last. → At which place does it say what "
+        "comes behind all tokens so far?",
+    ),
+    wrong(
         _greedy(begun=lambda prompt, eos: (prompt == eos).any(axis=1)),
         "<eos> of the prompt counted | Where the prompt has an <eos>, your row has ended before it "
         "begins. → In which tokens should <eos> be looked for?",
@@ -614,6 +620,11 @@ _SCORED_WRONG = [
         _scored(score=lambda total, n, alpha: total / n),
         "always the mean | You divide by the length, whatever α is. → To which power is the "
         "length to be raised?",
+    ),
+    wrong(
+        _scored(total=lambda x, real: np.where(real, x, 0.0).mean(axis=1)),
+        "the mean divided once more | You take the mean over all places, and divide it by "
+        "length^α then. → What stands above the line of the fraction, a sum or a mean?",
     ),
     wrong(
         _scored(score=lambda total, n, alpha: total / n ** int(alpha)),

@@ -129,6 +129,15 @@ def _raising(error: type[Exception], fits: Callable[..., bool], right: Callable[
     return stops
 
 
+def _overflowing(keep: Keep) -> Callable[..., Any]:
+    def probabilities(logits: NDArray, threshold: Any) -> Any:
+        right = _softmax(_hide(logits, keep(logits, threshold)))
+        overflows = np.isinf(np.exp(logits)).any(axis=-1, keepdims=True)
+        return np.where(overflows, np.nan, right)
+
+    return probabilities
+
+
 def _shared(logits: NDArray, kept: NDArray) -> NDArray:
     p = np.where(kept, _softmax(logits), 0.0)
     return np.asarray(p / p.sum())
@@ -185,6 +194,24 @@ def _filter_wrong(name: str, keep: Keep, what: str) -> list[Any]:
             "log-probabilities | this exercise uses probabilities; you return their logarithms, −∞ "
             "for what falls away. → Between which numbers should your result lie?",
             variant=True,
+        ),
+        one(
+            _filtered(lambda logits, t: ~keep(logits, t)),
+            "what should fall away kept | The tokens that should fall away stay with you, and the "
+            "others fall away: your comparison is the wrong way round. → Which side of the limit "
+            "do the likeliest tokens lie on?",
+        ),
+        one(
+            _filtered(keep, finish=lambda logits, kept: _softmax(np.where(kept, logits, np.inf))),
+            "∞ with the wrong sign | Where a token falls away your rows are NaN, from ∞ − ∞ or "
+            "∞/∞. What falls away should have the logit −∞, and what is subtracted from a row "
+            "should be its largest logit. → Which of the two is another number in your function?",
+        ),
+        one(
+            _overflowing(keep),
+            "overflow before the filter | For ordinary logits you're right; around 1000 `np.exp` "
+            "overflows, so that all is NaN from there on. → What may be subtracted from all logits "
+            "of a row without changing a probability?",
         ),
         one(
             _filtered(keep, finish=_shared),
@@ -350,6 +377,11 @@ _TOP_K_WRONG = [
         "limits without an axis | For one row you're right. In a batch there's a limit for each "
         "row, and they need an axis of length 1 to be compared with the rows. → Which shape has "
         "the k-th largest of each row, and which should it have?",
+    ),
+    wrong(
+        _named(_filtered(lambda x, k: _ranks(x) >= min(k, x.shape[-1]) - 1), "k"),
+        "the wrong side of the limit | What is *at most* as likely as the k-th token stays with "
+        "you. → Which side of the limit do the likeliest tokens lie on?",
     ),
     wrong(
         _named(_filtered(_k_of_all), "k"),
