@@ -133,7 +133,9 @@ def _beam(
     ends: Callable[[int, int], bool] = lambda token, eos: token == eos,
     stored: Callable[[int, int, int], bool] = lambda n, max_length, k: True,
     cut_off: str = "counts",
-    generous: bool = False,
+    among: Callable[[int], int] = lambda k: k,
+    goes_on: bool = False,
+    carried: Callable[[float, int, float], float] = lambda total, n, alpha: total,
     refill: bool = True,
     stop: Callable[[Done, list[Hypothesis], int, float], bool] = lambda done, live, k, alpha: False,
     most: Callable[[int], int] = lambda max_length: max_length,
@@ -154,9 +156,12 @@ def _beam(
         for n in range(1, max_length + 1):
             ids = np.array([[*prompt.tolist(), *h] for h, _ in live])
             ranked = rank(live, logs(model(feed(ids))[:, at]), k)
-            top = ranked[: 2 * k] if generous else ranked[:k]
+            ranked = [(h, carried(total, n, alpha)) for h, total in ranked]
+            top = ranked[: among(k)]
             ended = [c for c in top if ends(c[0][-1], eos)]
-            live = [c for c in (ranked if refill else ranked[:k]) if not ends(c[0][-1], eos)][:k]
+            live = [
+                c for c in (ranked if refill else ranked[:k]) if goes_on or not ends(c[0][-1], eos)
+            ][:k]
             if stored(n, max_length, k):
                 done += ended
             if n == max_length and (cut_off == "counts" or (cut_off == "if none" and not done)):
@@ -280,6 +285,11 @@ def _beam_staying(
     return np.array(ids_), total / len(ids_) ** alpha
 
 
+def _over_all(logits: NDArray) -> NDArray:
+    x = logits - logits.max()
+    return np.asarray(x - np.log(np.exp(x).sum()))
+
+
 def _never_ends(token: int, eos: int) -> bool:
     return False
 
@@ -328,7 +338,23 @@ _BEAM_WRONG = [
         "that k others go on?",
     ),
     wrong(
-        _beam(generous=True),
+        _beam(goes_on=True),
+        "finished, and going on | You store what ends with <eos>, and let it go on as well, where "
+        "it takes the place of another. → What comes behind <eos>?",
+    ),
+    wrong(
+        _beam(carried=lambda total, n, alpha: total / n**alpha),
+        "divided at each step | You divide by length^α at each step, and add the next "
+        "log-probability to what has been divided already. → When is a total to be divided, and "
+        "what goes on to the next step?",
+    ),
+    wrong(
+        _beam(among=lambda k: 1),
+        "only the best may end | A continuation by <eos> is stored with you if it's the best of "
+        "all. → Among how many of the best does an <eos> count?",
+    ),
+    wrong(
+        _beam(among=lambda k: 2 * k),
         "ended without being among the best k | You store a hypothesis that ended though k "
         "continuations are likelier, such as all those among the best 2k. → Among which "
         "continuations does an <eos> count?",
@@ -372,6 +398,12 @@ _BEAM_WRONG = [
         "logits shifted, not normalised | You subtract each row's maximum and stop there: the "
         "likeliest token has log-probability 0 then, in every row. → What else does a "
         "log-softmax subtract?",
+    ),
+    wrong(
+        _beam(logs=_over_all),
+        "normalised over all hypotheses | With one hypothesis you're right. With more, the "
+        "log-softmax takes all their rows for one, so that the first step is right and the others "
+        "aren't. → Over which axis do the probabilities of next tokens sum to 1?",
     ),
     wrong(
         _beam(rank=_wrong_parents),
@@ -422,6 +454,11 @@ _BEAM_WRONG = [
         _beam(length=lambda h, eos: max(len(h) - (h[-1] == eos), 1)),
         "<eos> not in the length | Your lengths are one too small where there is an <eos>, whose "
         "log-probability is in the sum. → How many log-probabilities have been added up?",
+    ),
+    wrong(
+        _beam(first=lambda prompt: 1),
+        "one too many in the length | Your lengths are one too large, as if <bos> had been "
+        "written. → How many log-probabilities have been added up?",
     ),
     wrong(
         _beam(first=len),

@@ -548,6 +548,10 @@ def _one_more(logits: NDArray, p: float) -> NDArray:
     return _ranks(logits) <= count
 
 
+def _longest(logits: NDArray, p: float) -> NDArray:
+    return _ranks(logits) < _nucleus(logits, p).sum(axis=-1).max()
+
+
 def _of_logits(logits: NDArray, p: float) -> NDArray:
     order = np.argsort(-logits, axis=-1, kind="stable")
     x = np.take_along_axis(logits, order, axis=-1)
@@ -582,6 +586,12 @@ _TOP_P_WRONG = [
         _named(_filtered(_one_more), "p"),
         "one too many | One token more stays than is needed: their sum has reached p without it. → "
         "Which sum decides about a token, with it or without it?",
+    ),
+    wrong(
+        _named(_filtered(_longest), "p"),
+        "the longest nucleus for all | For one row you're right. In a batch each row keeps as many "
+        "tokens as the row that needs most. → How many numbers say how many tokens stay, one or "
+        "one for each row?",
     ),
     wrong(
         _named(_filtered(_unsorted), "p"),
