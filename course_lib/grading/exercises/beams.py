@@ -773,7 +773,7 @@ def _stepping(
                 (gaps < -0.01).all()
                 and (best // v).tolist() == parents
                 and not any(np.array_equal(best, other) for other in others)
-                and not (sums and np.array_equal(*others[:2]))
+                and not (sums and np.array_equal(others[0], others[1]))
             ):
                 break
         return {

@@ -95,6 +95,7 @@ def _from_the_left(n: int, past: int, total: int) -> NDArray:
 
 def _cached(
     *,
+    count: Callable[[NDArray], int] = lambda keys: keys.shape[-2],
     split: Callable[[NDArray, int], NDArray] = split,
     merge: Callable[[NDArray], NDArray] = merge,
     project: Callable[..., tuple[NDArray, ...]] = lambda x, q, k, v: (x @ q, x @ k, x @ v),
@@ -122,7 +123,7 @@ def _cached(
         keys: NDArray,
         values: NDArray,
     ) -> Any:
-        n, past = x.shape[-2], keys.shape[-2]
+        n, past = x.shape[-2], count(keys)
         q, k, v = (split(y, n_heads) for y in project(x, w_q, w_k, w_v))
         all_k, all_v = glue(keys, k), (glue_values or glue)(values, v)
         seen_k, seen_v = looked_at(all_k, k, past), looked_at(all_v, v, past)
@@ -321,6 +322,22 @@ _CACHED_WRONG = [
         "normalised over the queries | Your weights sum to 1 over the queries, so that a single "
         "one gives weight 1 to every key. → Over which axis are the keys that one query chooses "
         "from?",
+    ),
+    wrong(
+        lambda *given: (lambda output, keys, values: (output, values, keys))(*_cached()(*given)),
+        "values returned as keys | Your output is right, but the new cache has values where keys "
+        "belong. → In which order does the docstring's Returns name them?",
+    ),
+    wrong(
+        _cached(count=len),
+        "the batch counted for the past | Your past is as long as the batch: `len` counts the "
+        "first axis, and keys have the shape (b, h, n_past, d/h). → Which axis is that of the "
+        "tokens?",
+    ),
+    wrong(
+        _cached(output=lambda heads, w_o: heads @ w_o.T),
+        "W_O transposed | Keys and values are right, but the last matrix is transposed. → Is it "
+        "used as x W or as x Wᵀ here?",
     ),
     wrong(
         _cached(weigh=_shifted_across),
