@@ -115,7 +115,8 @@ def learn_reversal(
 def learn_translation(
     seed: int = 0,
     *,
-    steps: int = 2400,
+    steps: int = 1200,
+    batch_size: int = 128,
     n_train: int = 60_000,
     lr: float = 3e-3,
     n_warmup: int = 100,
@@ -129,8 +130,9 @@ def learn_translation(
     ----------
     seed : int, default 0
         Of weights, batches and dropout; the corpus is always the same.
-    steps : int, default 2400
-        Of 64 sentences each, of about equal lengths.
+    steps : int, default 1200
+    batch_size : int, default 128
+        Sentences of a step, of about equal lengths.
     n_train : int, default 60,000
         Sentences to learn from.
     lr : float, default 3e-3
@@ -153,7 +155,7 @@ def learn_translation(
         return [(russian.encode(pair.russian), english.encode(pair.english)) for pair in pairs]
 
     bucket = bucket_batches(
-        ids(corpus.train), 64, length=lambda pair: (len(pair[0]), len(pair[1])), seed=seed
+        ids(corpus.train), batch_size, length=lambda pair: (len(pair[0]), len(pair[1])), seed=seed
     )
     torch.manual_seed(seed)
     model = EncoderDecoder(
@@ -176,6 +178,7 @@ def learn_translation(
 
 def _cosine(steps: int, n_warmup: int) -> Callable[[int], float]:
     """Return the schedule as `train` asks for it, which counts from 0."""
+    n_warmup = min(n_warmup, steps)
     return lambda step: cosine_schedule(step + 1, steps, n_warmup).item()
 
 
@@ -285,8 +288,9 @@ def main(
     seconds: float = 4.0,
     steps: int | None = None,
     n_test: int = 10_000,
+    translators: Sequence[int] = (0, 1, 2),
 ) -> dict[str, dict[str, float]]:
-    """Compare training steps, and the time in which two recipes learn to reverse strings.
+    """Compare steps, and the time in which recipes learn to reverse strings and to translate.
 
     Parameters
     ----------
@@ -298,6 +302,8 @@ def main(
         Of each recipe, in place of its own.
     n_test : int, default 10,000
         Unseen strings to judge by.
+    translators : sequence of int, default 0, 1, 2
+        Seeds of models that learn to translate.
 
     Returns
     -------
@@ -320,5 +326,16 @@ def main(
             "seconds": run.history.seconds,
             "steps": run.history.steps,
             "exact match": run.exact_match["unseen"],
+        }
+    print("\nToy translation, without an error: unseen sentences, and held-out combinations")
+    for seed in translators:
+        run = learn_translation(seed, **({} if steps is None else {"steps": steps}))
+        shares = ", ".join(f"{name} {share:.2%}" for name, share in run.exact_match.items())
+        taken = f"{run.history.seconds:7.1f} s, {run.history.steps:5d} steps"
+        print(f"  seed {seed:<41d} {taken}, {shares}")
+        results[f"translation {seed}"] = {
+            "seconds": run.history.seconds,
+            "steps": run.history.steps,
+            **run.exact_match,
         }
     return results

@@ -55,6 +55,7 @@ __all__ = [
     "gru",
     "kv_cache",
     "layer_norm",
+    "live_bytes",
     "longest_path",
     "lstm",
     "memory",
@@ -983,7 +984,12 @@ def rotary(
 
 
 def encoder_layer(
-    n: int, d: int, n_heads: int, d_ff: int, batch: int = 1, attention_bias: bool = True
+    n: int,
+    d: int,
+    n_heads: int,
+    d_ff: int,
+    batch: int = 1,
+    attention_bias: bool = True,
 ) -> dict[str, Cost]:
     """Return what the parts of an encoder layer cost.
 
@@ -1021,8 +1027,9 @@ def encoder_layer(
     (3152384, 3196928)
     """
     check_flag("attention_bias", attention_bias)
+    attention = multi_head_attention(n, n, d, n_heads, batch, attention_bias)
     return {
-        "attention": total(multi_head_attention(n, n, d, n_heads, batch, attention_bias)),
+        "attention": total(attention),
         "feed-forward": total(feed_forward(n, d, d_ff, batch)),
         **_around(n, d, batch, sublayers=2),
     }
@@ -1037,7 +1044,7 @@ def decoder_layer(
     batch: int = 1,
     attention_bias: bool = True,
 ) -> dict[str, Cost]:
-    """Return what the parts of a decoder layer cost, all positions at once as in training.
+    """Return what the parts of a decoder layer cost, all positions at once.
 
     Parameters: ``8d² + 2 d d_ff + d_ff + d + 6d``, and 8d more where attention has biases.
 
@@ -1071,10 +1078,11 @@ def decoder_layer(
     4204032
     """
     check_flag("attention_bias", attention_bias)
-    bias = attention_bias
+    own = multi_head_attention(n_tgt, n_tgt, d, n_heads, batch, attention_bias)
+    cross = multi_head_attention(n_tgt, n_src, d, n_heads, batch, attention_bias)
     return {
-        "self-attention": total(multi_head_attention(n_tgt, n_tgt, d, n_heads, batch, bias)),
-        "cross-attention": total(multi_head_attention(n_tgt, n_src, d, n_heads, batch, bias)),
+        "self-attention": total(own),
+        "cross-attention": total(cross),
         "feed-forward": total(feed_forward(n_tgt, d, d_ff, batch)),
         **_around(n_tgt, d, batch, sublayers=3),
     }
@@ -1689,6 +1697,67 @@ def count_saved_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -
     tensors = [packed.tensor for ref in kept if (packed := ref()) is not None]
     storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
     return sum(nbytes for where, nbytes in storages.items() if where not in learned)
+
+
+def live_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[int]:
+    """Call a function and return how many bytes are alive after each of its operations.
+
+    What was there before doesn't count, and neither does what an operation needs while it runs.
+    The largest of the numbers is what the call needs at its peak.
+
+    Parameters
+    ----------
+    function : callable
+        Anything that computes with tensors, a backward pass included.
+    *args, **kwargs
+        What it is called with.
+
+    Returns
+    -------
+    list of int, one for each operation
+
+    Raises
+    ------
+    ValueError
+        If `function` can't be called.
+
+    Examples
+    --------
+    The first result is gone when the third has been computed:
+
+    >>> import torch
+    >>> live_bytes(lambda: torch.ones(5).exp().exp())
+    [20, 40, 40]
+    """
+    check_callable("function", function)
+    from torch import Tensor
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_flatten
+
+    alive: dict[int, int] = {}
+    after_each: list[int] = []
+
+    def meet(tensors: Any, new: bool) -> None:
+        for tensor in tree_flatten(tensors)[0]:
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                if (where := storage._cdata) not in alive:
+                    alive[where] = storage.nbytes() if new else 0
+                    weakref.finalize(storage, alive.pop, where).atexit = False
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            meet((args, kwargs), new=False)
+            result = func(*args, **(kwargs or {}))
+            meet(result, new=True)
+            after_each.append(sum(alive.values()))
+            return result
+
+    with Watch():
+        function(*args, **kwargs)
+    return after_each
 
 
 class _Kept:

@@ -349,10 +349,10 @@ def beam_search(
         closed = torch.zeros(b, 1, dtype=torch.bool, device=device)
 
         for n in range(1, max_length + 1):  # n tokens with the one to come
-            totals = live_scores[:, :, None] + log_softmax(logits).view(b, k, v)
             # Each hypothesis has one continuation by <eos>: k of 2k at least don't end.
-            best, index = totals.flatten(1).topk(min(2 * k, k * v))  # (b, 2k)
-            parents, tokens = index // v, index % v
+            best, parents, tokens = _best_continuations(
+                live_scores, log_softmax(logits).view(b, k, v), min(2 * k, k * v)
+            )  # (b, 2k)
             ids = torch.cat((_rows(live_ids, parents), tokens[:, :, None]), dim=2)  # (b, 2k, n)
             ends = (tokens == last) | (n == max_length)
 
@@ -415,6 +415,18 @@ def _step(model: Decodable, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
     """Feed tokens; return the logits behind the last of them, (b, V)."""
     logits, state = model.step(ids, state)
     return logits[:, -1], state
+
+
+def _best_continuations(
+    scores: Tensor,  # (b, k)
+    log_p: Tensor,  # (b, k, V)
+    m: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rank the k · V ways in which k hypotheses may go on; return the best m."""
+    vocab_size = log_p.shape[-1]
+    totals = scores[:, :, None] + log_p  # (b, k, V)
+    best, index = totals.flatten(1).topk(m)  # (b, m)
+    return best, index // vocab_size, index % vocab_size
 
 
 def _rows(x: Tensor, places: Tensor) -> Tensor:

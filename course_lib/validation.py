@@ -1628,3 +1628,42 @@ def check_search(query: Any, documents: Any, k: Any) -> None:
     check_positive_int("k", k)
     if k > documents.shape[0]:
         raise ValueError(f"k must be at most {documents.shape[0]}, all documents; got {k}")
+
+
+def check_past(x: Any, matrices: Sequence[Any], n_heads: Any, past: Any) -> None:
+    """Raise unless new tokens, weights and what was kept of the tokens before fit together.
+
+    Parameters
+    ----------
+    x : array or tensor, (..., n, d)
+    matrices : four arrays or tensors
+        w_q, w_k, w_v and w_o.
+    n_heads : int
+        h.
+    past : (keys, values) or None
+        (..., h, n_past, d/h) each.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, what came and what was expected.
+    """
+    check_multi_head_inputs(x, x, matrices, n_heads, (None,) * 4)
+    if past is None:
+        return
+    if not isinstance(past, tuple | list) or len(past) != 2:
+        raise ValueError(f"past must be two arrays, keys and values; got {describe(past)}")
+    for name, kept, w in zip(("keys", "values"), past, matrices[1:3], strict=True):
+        name = f"past's {name}"
+        check_heads(name, kept)
+        check_same_dtype(**{"x": x, name: kept})
+        *leading, heads, _, width = kept.shape
+        expected = (*x.shape[:-2], n_heads, w.shape[1] // n_heads)
+        if (*leading, heads, width) != expected:
+            *leading, heads, width = expected
+            axes = ", ".join(map(str, (*leading, heads, "n_past", width)))
+            raise ValueError(f"{name} must have a shape ({axes}); got {tuple(kept.shape)}")
+    if past[0].shape[-2] != past[1].shape[-2]:
+        raise ValueError(
+            f"past must hold as many values as keys, {past[0].shape[-2]}; got {past[1].shape[-2]}"
+        )

@@ -737,6 +737,31 @@ def test_each_block_is_charged_for_the_side_that_it_works_on(sizes: dict[str, An
     assert cross.activations == b * (4 * n_tgt * d + 2 * n_src * d + 3 * h * n_tgt * n_src)
 
 
+@settings(max_examples=15)
+@given(transformers())
+def test_what_a_layer_adds_beside_its_sublayers_and_norms_are_its_residuals(
+    sizes: dict[str, Any],
+) -> None:
+    d, h, d_ff, b = (sizes[name] for name in ("d", "n_heads", "d_ff", "batch"))
+    n_src, n_tgt = sizes["n_src"], sizes["n_tgt"]
+    x, memory = torch.zeros(b, n_tgt, d), torch.zeros(b, n_src, d)
+    encoder, decoder = layers.EncoderLayer(d, h, d_ff), layers.DecoderLayer(d, h, d_ff)
+    for lines, layer, parts in (
+        (accounting.encoder_layer(n_tgt, d, h, d_ff, b), encoder,
+         (encoder.attention, encoder.feed_forward)),
+        (accounting.decoder_layer(n_tgt, n_src, d, h, d_ff, b), decoder,
+         (decoder.self_attention, decoder.cross_attention, decoder.feed_forward)),
+    ):  # fmt: skip
+        given = (x,) if layer is encoder else (x, memory)
+        added = count_numbers(layer, *given)
+        for part in parts:
+            asked = (x, memory) if part is getattr(layer, "cross_attention", None) else (x,)
+            added -= count_numbers(part.sublayer, *asked) + count_numbers(part.norm, x)
+        assert lines["residuals"].elementwise_flops == added == len(parts) * x.numel()
+        assert lines["residuals"].activations == added
+        assert lines["norms"].elementwise_flops == len(parts) * count_numbers(parts[0].norm, x)
+
+
 def test_a_checkpointed_forward_pass_is_computed_once_more() -> None:
     network, x = feed_forward.FeedForward(4, 8), torch.zeros(3, 4, requires_grad=True)
     lines = accounting.feed_forward(3, 4, 8)
@@ -899,6 +924,70 @@ def test_what_several_operations_keep_is_counted_once_and_what_none_needs_not_at
     assert accounting.count_saved_bytes(layer, y) == 3 * 4 * 4  # its input; not its weights
 
 
+def test_what_is_alive_is_counted_from_its_operation_on_until_it_is_dropped() -> None:
+    x = torch.zeros(6)
+    assert accounting.live_bytes(lambda: x + 1) == [24]
+    assert accounting.live_bytes(lambda: (x + 1).exp().sin()) == [24, 48, 48]
+    kept = []
+    assert accounting.live_bytes(lambda: kept.extend([x + 1, x + 2, x + 3])) == [24, 48, 72]
+    assert accounting.live_bytes(lambda: [x * i for i in range(3)]) == [24, 48, 72]
+    assert accounting.live_bytes(lambda: None) == []
+
+
+def test_what_was_there_before_is_not_counted_and_a_view_of_it_neither() -> None:
+    x = torch.zeros(6)
+    assert accounting.live_bytes(lambda: x.view(2, 3).transpose(0, 1)) == [0, 0]
+    assert accounting.live_bytes(lambda: x.add_(1)) == [0]
+    assert accounting.live_bytes(lambda: (x + 1).view(3, 2)) == [24, 24]
+    assert accounting.live_bytes(torch.cat, [x, x]) == [48]
+    assert accounting.live_bytes(torch.clamp, x, min=torch.zeros(6)) == [24]
+
+
+def test_memory_that_is_used_again_is_counted_again() -> None:
+    def passing() -> None:
+        for _ in range(50):
+            torch.zeros(1000).exp()
+
+    alive = accounting.live_bytes(passing)
+    assert alive == [4000, 8000] * 50
+
+
+@settings(max_examples=10, deadline=None)
+@given(transformers())
+def test_after_a_forward_pass_what_autograd_keeps_is_alive_and_after_backward_the_gradients(
+    sizes: dict[str, Any],
+) -> None:
+    model, batch = build(sizes), inputs(sizes)
+    logits: list[torch.Tensor] = []
+    alive = accounting.live_bytes(lambda: logits.append(model(*batch)))
+    # Kept are ids and such as well, which were there before.
+    given = sum(x.nbytes for x in batch)
+    kept = accounting.count_saved_bytes(model, *batch) + logits[0].nbytes
+    assert kept - given <= alive[-1] <= 1.1 * kept + 200
+    after = accounting.live_bytes(lambda: model(*batch).sum().backward())
+    gradients = sum(p.grad.nbytes for p in model.parameters() if p.grad is not None)
+    assert after[-1] >= gradients and max(after) > after[-1]
+
+
+def test_a_checkpoint_before_each_layer_lowers_the_peak_and_one_around_all_does_not() -> None:
+    made = nn.Sequential(*[layers.EncoderLayer(8, 2, 16) for _ in range(6)])
+    x = torch.zeros(2, 32, 8, requires_grad=True)
+
+    def peak(step: Callable[[], torch.Tensor]) -> int:
+        made.zero_grad()
+        return max(accounting.live_bytes(lambda: step().sum().backward()))
+
+    def one_by_one() -> torch.Tensor:
+        y = x
+        for layer in made:
+            y = checkpoint(layer, y, use_reentrant=False)
+        return y
+
+    kept = peak(lambda: made(x))
+    assert peak(one_by_one) < 0.4 * kept
+    assert peak(lambda: checkpoint(made, x, use_reentrant=False)) > 0.95 * kept
+
+
 def test_the_memory_of_a_step_is_what_parameters_gradients_and_adam_hold() -> None:
     layer = nn.Linear(3, 4)
     optimizer = torch.optim.Adam(layer.parameters())
@@ -958,6 +1047,7 @@ def test_six_flops_a_parameter_and_token_are_what_a_wide_model_with_short_texts_
         (lambda a: a.training_memory(0, 1), "numbers must be a whole number of at least 1; got 0"),
         (lambda a: a.count_saved_bytes(3), "function must be a function; got 3"),
         (lambda a: a.count_saved_bytes(list), "function must return a tensor; got list"),
+        (lambda a: a.live_bytes("f"), "function must be a function; got 'f'"),
     ],
 )
 def test_models_and_machines_that_cannot_be_are_named(

@@ -17,15 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tools import book
+from tools import book, colab
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = os.cpu_count() or 1
 WORKERS = min(CORES, 4)
-# Cells run in their order, in this environment, and under the course's own stricter rules.
+# Cells run in their order, and under the course's own stricter rules.
 NBVAL = [
     "--nbval",
-    "--nbval-current-env",
     "--nbval-cell-timeout=300",
     "-p",
     "tests.notebooks.strict",
@@ -92,15 +91,38 @@ def drift(_: Tally) -> bool:
 def tests(tally: Tally) -> bool:
     """Run the tests of the code, and every example in a docstring."""
     folders = ["tests", "course_lib", "tools"]
-    # What nbgrader reads is no module: it runs inside nbgrader only.
-    ignored = ["--ignore=tests/site", "--ignore=tools/nbgrader_config.py"]
-    return pytest(tally, "--doctest-modules", *folders, *ignored)
+    # What nbgrader reads is no module: it runs inside nbgrader only. The rest has its own step.
+    ignored = ["tests/site", "tests/colab/test_setup.py", "tools/nbgrader_config.py"]
+    return pytest(tally, "--doctest-modules", *folders, *(f"--ignore={p}" for p in ignored))
 
 
 def notebooks(tally: Tally) -> bool:
-    """Run every notebook: each cell gives the output that is stored."""
-    folders = ["chapters", "solutions", "exercises"]
-    return pytest(tally, *NBVAL, *folders, COURSE_LIB_PROGRESS="off", TQDM_DISABLE="1")
+    """Run every notebook on a machine such as Colab: each cell gives the output that is stored."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        machine = str(folder / "machine")
+        good = pytest(tally, "tests/colab/test_setup.py", workers=1, COURSE_MACHINE=machine)
+
+        python = colab.make_machine(Path(machine))
+        paths = colab.notebooks()
+        needed = set[str]().union(*map(colab.needs, paths))
+        wheels = colab.collect_wheels(folder / "wheels", needed)
+        colab.install(python, wheels, colab.build_wheel(folder), *sorted(needed))
+        environment = {
+            "JUPYTER_PATH": str(colab.add_kernel(folder / "jupyter", python)),
+            "COURSE_LIB_PROGRESS": "off",
+            "TQDM_DISABLE": "1",  # its bars go to stderr, where warnings are sought
+            "PIP_NO_INDEX": "1",  # there is nothing left to be installed
+        }
+        options = [
+            *NBVAL,
+            f"--nbval-kernel-name={colab.KERNEL}",
+            "-c",
+            str(ROOT / "pyproject.toml"),
+        ]
+        colab.lay_apart(folder / "notebooks", paths)
+        alone = str(folder / "notebooks")
+        return pytest(tally, *options, alone, workers=WORKERS, **environment) and good
 
 
 def site(tally: Tally) -> bool:

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.blocks.attention import scaled_dot_product_attention
+from course_lib.blocks.attention import causal_mask, scaled_dot_product_attention
 from course_lib.blocks.multi_head import MultiHeadAttention, merge_heads, split_heads
 from course_lib.validation import (
     check_features,
     check_float_dtype,
     check_heads,
     check_ids,
+    check_past,
     check_same_dtype,
     check_sequence,
     check_shape,
@@ -25,7 +26,64 @@ from course_lib.validation import (
     describe,
 )
 
-__all__ = ["CachedAttention", "DecoderCache", "KeyValueCache"]
+__all__ = ["CachedAttention", "DecoderCache", "KeyValueCache", "cached_attention"]
+
+
+def cached_attention(
+    x: Tensor,  # (..., n, d), the tokens that are new
+    w_q: Tensor,  # (d, d)
+    w_k: Tensor,  # (d, d)
+    w_v: Tensor,  # (d, d)
+    w_o: Tensor,  # (d, d)
+    n_heads: int,
+    past: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Let new tokens look at all that came before and at themselves.
+
+    Parameters
+    ----------
+    x : float tensor, (..., n, d)
+        The new tokens: one at a time, or a chunk of a prompt.
+    w_q, w_k, w_v, w_o : float tensors, (d, d)
+    n_heads : int
+        h, which divides d.
+    past : (keys, values), optional
+        Of the tokens before, (..., h, n_past, d/h) each, as the call before returned them.
+
+    Returns
+    -------
+    output : float tensor, (..., n, d)
+        Of the new tokens.
+    past : (keys, values), (..., h, n_past + n, d/h) each
+        For the next call.
+
+    Raises
+    ------
+    ValueError
+        If the shapes or dtypes don't fit together, or `n_heads` doesn't divide d.
+
+    References
+    ----------
+    Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019 (arXiv:1911.02150),
+    section 2.4, "incremental" attention.
+
+    Examples
+    --------
+    >>> x, w = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), torch.eye(2)
+    >>> whole, _ = cached_attention(x, w, w, w, w, n_heads=1)
+    >>> _, past = cached_attention(x[:2], w, w, w, w, n_heads=1)
+    >>> last, past = cached_attention(x[2:], w, w, w, w, n_heads=1, past=past)
+    >>> torch.allclose(last, whole[2:]), past[0].shape
+    (True, torch.Size([1, 3, 2]))
+    """
+    check_past(x, (w_q, w_k, w_v, w_o), n_heads, past)
+    q, k, v = (split_heads(x @ w, n_heads) for w in (w_q, w_k, w_v))
+    if past is not None:
+        k = torch.cat((past[0], k), dim=-2)  # (..., h, n_past + n, d/h)
+        v = torch.cat((past[1], v), dim=-2)
+    mask = causal_mask(q.shape[-2], k.shape[-2])  # key j if j ≤ n_past + i
+    heads, _ = scaled_dot_product_attention(q, k, v, mask)
+    return merge_heads(heads) @ w_o, (k, v)
 
 
 class KeyValueCache:

@@ -60,10 +60,10 @@ def top_k(logits: Tensor, k: int) -> Tensor:
 
 
 def top_p(logits: Tensor, p: float) -> Tensor:
-    """Keep the most likely tokens that have the probability p together: the nucleus.
+    """Keep the most likely tokens that have the probability p together.
 
-    The fewest tokens whose probabilities sum to at least p, so the one that crosses p stays, and
-    the most likely token always does.
+    The nucleus: the fewest tokens whose probabilities sum to at least p, so the one that crosses p
+    stays, and the most likely token always does.
 
     Parameters
     ----------
@@ -100,14 +100,15 @@ def top_p(logits: Tensor, p: float) -> Tensor:
         return logits.clone()
     ordered, order = torch.sort(logits, dim=-1, descending=True, stable=True)
     probabilities = softmax(ordered.double())
-    before = probabilities.cumsum(dim=-1) - probabilities  # of those that are likelier
+    before = probabilities.cumsum(dim=-1) - probabilities  # of likelier ones
     before[..., 0] = 0.0
-    falls = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order, before >= p)
+    falls = torch.zeros_like(logits, dtype=torch.bool)
+    falls = falls.scatter(-1, order, before >= p)  # in the order of the vocabulary
     return logits.masked_fill(falls, -torch.inf)
 
 
 def min_p(logits: Tensor, p: float) -> Tensor:
-    """Keep the tokens that have at least p times the probability of the most likely one.
+    """Keep the tokens that are at least p times as likely as the likeliest.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def min_p(logits: Tensor, p: float) -> Tensor:
     check_logits("logits", logits)
     check_probability("p", p)
     wide = logits.double()
-    ratios = torch.exp(wide - wide.amax(dim=-1, keepdim=True))  # p_i / max p: the sum cancels
+    ratios = torch.exp(wide - wide.amax(dim=-1, keepdim=True))  # p_i / max p
     return logits.masked_fill(ratios < p, -torch.inf)
 
 

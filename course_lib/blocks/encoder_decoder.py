@@ -66,7 +66,7 @@ def encoder_layer(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> Tensor:
-    """Let the tokens of a sequence ask one another, then send each through a network.
+    """Let tokens ask one another, then send each through a network.
 
     Two residual sublayers: self-attention, and the feed-forward network (Vaswani et al. 2017,
     section 3.1).
@@ -119,7 +119,7 @@ def decoder_layer(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> Tensor:
-    """Let target tokens ask one another, then the source, then send each through a network.
+    """Let target tokens ask one another, then the source, then a network.
 
     Three residual sublayers: self-attention, cross-attention with queries from the target and keys
     and values from the source, and the feed-forward network (Vaswani et al. 2017, section 3.1).
@@ -177,7 +177,7 @@ def encode(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> Tensor:
-    """Turn the ids of a source into vectors that the decoder can ask: the encoder's half.
+    """Turn the ids of a source into vectors that a decoder can ask.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def decode(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> Tensor:
-    """Score each next token of a target, given those before it and a source: the decoder's half.
+    """Score each next token of a target, given those before it and the memory.
 
     Parameters
     ----------
@@ -264,8 +264,9 @@ def decode(
     check_flag("norm_first", norm_first)
     x = _embed("tgt", tgt, weights)  # (..., n_tgt, d)
     causal = causal_mask(x.shape[-2]).to(x.device)
+    options = (norm_first, activation)
     for layer in _layers(weights, "decoder"):
-        x = decoder_layer(x, memory, layer, n_heads, causal, src_mask, norm_first, activation)
+        x = decoder_layer(x, memory, layer, n_heads, causal, src_mask, *options)
     x = _norm(x, weights, "decoder_norm") if norm_first else x
     if "predict.weight" in weights:
         return project(x, weights["predict.weight"].T, weights.get("predict.bias"))
@@ -281,7 +282,7 @@ def encoder_decoder(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> Tensor:
-    """Score each next token of a target, given those before it and a source: the whole model.
+    """Score each next token of a target, given those before it and a source.
 
     Parameters
     ----------
@@ -335,37 +336,45 @@ def _attend(
     mask: Tensor | None,
     norm_first: bool,
 ) -> Tensor:
-    """Return x after a residual attention sublayer: over itself, or over memory where given."""
-    matrices = [f"{name}.sublayer.{w}.weight" for w in ("w_q", "w_k", "w_v", "w_o")]
-    check_weights(weights, [f"{name}.norm.gamma", f"{name}.norm.beta", *matrices])
+    """Return x after residual attention: over itself, or over memory if given."""
+    matrices = [f"{name}.sublayer.w_{p}.weight" for p in "qkvo"]
+    check_weights(weights, [*matrices, f"{name}.norm.gamma", f"{name}.norm.beta"])
     w_q, w_k, w_v, w_o = (weights[matrix].T for matrix in matrices)
-    biases = {f"b_{w}": weights.get(f"{name}.sublayer.w_{w}.bias") for w in "qkvo"}
+    biases = [f"{name}.sublayer.w_{p}.bias" for p in "qkvo"]
+    b_q, b_k, b_v, b_o = (weights.get(bias) for bias in biases)
 
     def sublayer(y: Tensor) -> Tensor:
         asked = y if memory is None else memory
-        return multi_head_attention(y, asked, w_q, w_k, w_v, w_o, n_heads, mask, **biases)[0]
+        w, b = (w_q, w_k, w_v, w_o), (b_q, b_k, b_v, b_o)
+        return multi_head_attention(y, asked, *w, n_heads, mask, *b)[0]
 
     residual = pre_norm if norm_first else post_norm
-    return residual(x, sublayer, weights[f"{name}.norm.gamma"], weights[f"{name}.norm.beta"])
+    gamma, beta = weights[f"{name}.norm.gamma"], weights[f"{name}.norm.beta"]
+    return residual(x, sublayer, gamma, beta)
 
 
-def _think(x: Tensor, weights: Mapping[str, Tensor], norm_first: bool, activation: str) -> Tensor:
+def _think(
+    x: Tensor,
+    weights: Mapping[str, Tensor],
+    norm_first: bool,
+    activation: str,
+) -> Tensor:
     """Return x after the residual feed-forward sublayer."""
-    matrices = [f"feed_forward.sublayer.{w}.weight" for w in ("w_1", "w_2")]
-    check_weights(weights, ["feed_forward.norm.gamma", "feed_forward.norm.beta", *matrices])
+    network, norm = "feed_forward.sublayer.", "feed_forward.norm."
+    matrices = [f"{network}w_1.weight", f"{network}w_2.weight"]
+    check_weights(weights, [*matrices, f"{norm}gamma", f"{norm}beta"])
     w_1, w_2 = (weights[matrix].T for matrix in matrices)
-    b_1, b_2 = (weights.get(f"feed_forward.sublayer.{w}.bias") for w in ("w_1", "w_2"))
+    b_1, b_2 = (weights.get(f"{network}w_{i}.bias") for i in (1, 2))
 
     def sublayer(y: Tensor) -> Tensor:
         return feed_forward(y, w_1, b_1, w_2, b_2, activation)
 
     residual = pre_norm if norm_first else post_norm
-    gamma, beta = weights["feed_forward.norm.gamma"], weights["feed_forward.norm.beta"]
-    return residual(x, sublayer, gamma, beta)
+    return residual(x, sublayer, weights[f"{norm}gamma"], weights[f"{norm}beta"])
 
 
 def _embed(side: str, ids: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
-    """Return the scaled embeddings of ids with their positions added, (..., n, d)."""
+    """Return the scaled embeddings of ids, positions added, (..., n, d)."""
     check_weights(weights, [f"{side}_embedding.table"])
     table = weights[f"{side}_embedding.table"]  # (V, d)
     check_token_ids(side, ids, "(..., n)", len(table))
@@ -377,18 +386,18 @@ def _embed(side: str, ids: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
     return embedding(ids, table) * sqrt(d) + positions
 
 
-def _layers(weights: Mapping[str, Tensor], name: str) -> list[dict[str, Tensor]]:
+def _layers(weights: Mapping[str, Tensor], stack: str) -> list[dict[str, Tensor]]:
     """Return the dictionaries of a stack's layers, in order."""
     check_weights(weights, [])
     layers: list[dict[str, Tensor]] = []
     while True:
-        start = f"{name}.{len(layers)}."
-        layer = {key[len(start) :]: w for key, w in weights.items() if key.startswith(start)}
-        if not layer:
+        start = f"{stack}.{len(layers)}."
+        names = [name for name in weights if name.startswith(start)]
+        if not names:
             break
-        layers.append(layer)
+        layers.append({name.removeprefix(start): weights[name] for name in names})
     if not layers:
-        check_weights(weights, [f"{name}.0.feed_forward.norm.gamma"])
+        check_weights(weights, [f"{stack}.0.feed_forward.norm.gamma"])
     return layers
 
 
@@ -448,7 +457,10 @@ class EncoderLayer(nn.Module):
         self.feed_forward = Residual(d_model, network, **options)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, cache: KeyValueCache | None = None
+        self,
+        x: Tensor,  # (..., n, d)
+        mask: Tensor | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
         """Take the tokens of a sequence through the layer.
 
@@ -509,7 +521,8 @@ class DecoderLayer(nn.Module):
     ) -> None:
         super().__init__()
         check_flag("norm_first", norm_first)
-        own, cross = CachedAttention(d_model, n_heads), CachedAttention(d_model, n_heads)
+        own = CachedAttention(d_model, n_heads)
+        cross = CachedAttention(d_model, n_heads)
         network = FeedForward(d_model, d_ff, activation=activation)
         options: _Options = {"norm_first": norm_first, "dropout": dropout}
         self.self_attention = Residual(d_model, own, **options)
@@ -526,7 +539,7 @@ class DecoderLayer(nn.Module):
         cross_cache: KeyValueCache | None = None,
         collect: list[Tensor] | None = None,
     ) -> Tensor:
-        """Take target tokens through the layer, all of them or those that are new.
+        """Take target tokens through the layer: all of them, or new ones.
 
         Parameters
         ----------
@@ -546,7 +559,13 @@ class DecoderLayer(nn.Module):
         float tensor, (..., n_tgt, d)
         """
         x = self.self_attention(x, mask=self_mask, cache=self_cache)
-        x = self.cross_attention(x, memory, mask=cross_mask, cache=cross_cache, collect=collect)
+        x = self.cross_attention(
+            x,
+            memory,
+            mask=cross_mask,
+            cache=cross_cache,
+            collect=collect,
+        )
         return self.feed_forward(x)
 
 

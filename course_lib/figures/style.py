@@ -283,6 +283,9 @@ class Sliders(Svg):
         (a number for each slider) that changes the drawing and returns the new caption.
     legend : str
         What the sliders are for.
+    words : tuple of tuples of str, optional
+        For each slider what is shown in place of its numbers, from the smallest on; an empty tuple
+        for one that shows the numbers.
 
     Examples
     --------
@@ -295,21 +298,27 @@ class Sliders(Svg):
     caption: str = field(default="", repr=False)
     draw: str = field(default="", repr=False)
     legend: str = ""
+    words: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         return self.alt
 
     def _repr_html_(self) -> str:
         """Return sliders, drawing, caption and script."""
+        worded = self.words or ((),) * len(self.sliders)
         rows = "".join(
             '<label style="display:flex;align-items:center;gap:.6rem;font-size:.9rem">'
-            f'<span style="min-width:7.5rem">{escape(label)} = <output>{value}</output></span>'
+            f'<span style="min-width:{"10.5" if self.words else "7.5"}rem">{escape(label)} = '
+            f"<output>{escape(words[value - low]) if words else value}</output></span>"
             f'<input type="range" min="{low}" max="{high}" step="1" value="{value}" '
-            'style="flex:1;min-width:0;height:2.2rem;accent-color:#0072B2;cursor:pointer">'
+            + (f'data-words="{escape("|".join(words))}" ' if words else "")
+            + 'style="flex:1;min-width:0;height:2.2rem;accent-color:#0072B2;cursor:pointer">'
             "</label>"
-            for label, low, high, value in self.sliders
+            for (label, low, high, value), words in zip(self.sliders, worded, strict=True)
         )
         script = _SLIDER_SCRIPT.replace("KIND", self.kind).replace("DRAW", self.draw)
+        if self.words:
+            script = script.replace(_SHOW_NUMBER, _SHOW_WORD)
         return (
             f'<div data-sliders="{self.kind}" style="max-width:{self.max_width}px;'
             f'margin:.5rem auto"><div role="group" aria-label="{escape(self.legend)}" hidden '
@@ -318,6 +327,12 @@ class Sliders(Svg):
             f"{escape(self.caption)}</p>{script}</div>"
         )
 
+
+# What a slider says of itself: its number, or the word that stands for it, to the ear as well.
+_SHOW_NUMBER = 'x.parentNode.querySelector("output").textContent = x.value;'
+_SHOW_WORD = """var word = (x.dataset.words || "").split("|")[x.value - x.min] || x.value;
+      x.parentNode.querySelector("output").textContent = word;
+      x.setAttribute("aria-valuetext", word);"""
 
 # Arrow keys belong to the slider: the page mustn't turn a leaf at them.
 _SLIDER_SCRIPT = """<script>

@@ -289,7 +289,15 @@ def _input(name: str, value: Any) -> list[str]:
         if value.size <= 9 and value.ndim <= 2:
             return [_cut(f"{name} = {_listed(value.tolist())}")]
         return [f"{name}: {value.dtype.name} of shape {value.shape}"]
+    if type(value) is dict and any(isinstance(x, np.ndarray) for x in value.values()):
+        return [f"{name}: a dictionary of {len(value)}, such as", *_input(*_example(value))]
     return _wrapped(f"{name} = {_listed(value)}")
+
+
+def _example(named: dict[str, Any]) -> tuple[str, Any]:
+    """Return the first entry of a dictionary, its key written as it's looked up."""
+    key, value = next(iter(named.items()))
+    return f"  [{key!r}]", value
 
 
 def _wrapped(text: str) -> list[str]:

@@ -64,10 +64,10 @@ def top_k(logits: NDArray, k: int) -> NDArray:
 
 
 def top_p(logits: NDArray, p: float) -> NDArray:
-    """Keep the most likely tokens that have the probability p together: the nucleus.
+    """Keep the most likely tokens that have the probability p together.
 
-    The fewest tokens whose probabilities sum to at least p, so the one that crosses p stays, and
-    the most likely token always does.
+    The nucleus: the fewest tokens whose probabilities sum to at least p, so the one that crosses p
+    stays, and the most likely token always does.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def top_p(logits: NDArray, p: float) -> NDArray:
         return logits.copy()
     order = np.argsort(-logits, axis=-1, kind="stable")  # the likeliest first
     probabilities = softmax(np.take_along_axis(logits, order, axis=-1).astype(np.float64))
-    before = np.cumsum(probabilities, axis=-1) - probabilities  # of those that are likelier
+    before = np.cumsum(probabilities, axis=-1) - probabilities  # of likelier ones
     before[..., 0] = 0.0
     kept = np.empty(logits.shape, dtype=bool)
     np.put_along_axis(kept, order, before < p, axis=-1)
@@ -112,7 +112,7 @@ def top_p(logits: NDArray, p: float) -> NDArray:
 
 
 def min_p(logits: NDArray, p: float) -> NDArray:
-    """Keep the tokens that have at least p times the probability of the most likely one.
+    """Keep the tokens that are at least p times as likely as the likeliest.
 
     Parameters
     ----------

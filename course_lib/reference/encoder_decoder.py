@@ -60,7 +60,7 @@ def encoder_layer(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> NDArray:
-    """Let the tokens of a sequence ask one another, then send each through a network.
+    """Let tokens ask one another, then send each through a network.
 
     Two residual sublayers: self-attention, and the feed-forward network (Vaswani et al. 2017,
     section 3.1).
@@ -112,7 +112,7 @@ def decoder_layer(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> NDArray:
-    """Let target tokens ask one another, then the source, then send each through a network.
+    """Let target tokens ask one another, then the source, then a network.
 
     Three residual sublayers: self-attention, cross-attention with queries from the target and keys
     and values from the source, and the feed-forward network (Vaswani et al. 2017, section 3.1).
@@ -169,7 +169,7 @@ def encode(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> NDArray:
-    """Turn the ids of a source into vectors that the decoder can ask: the encoder's half.
+    """Turn the ids of a source into vectors that a decoder can ask.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def decode(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> NDArray:
-    """Score each next token of a target, given those before it and a source: the decoder's half.
+    """Score each next token of a target, given those before it and the memory.
 
     Parameters
     ----------
@@ -254,8 +254,9 @@ def decode(
     check_flag("norm_first", norm_first)
     x = _embed("tgt", tgt, weights)  # (..., n_tgt, d)
     causal = causal_mask(x.shape[-2])
+    options = (norm_first, activation)
     for layer in _layers(weights, "decoder"):
-        x = decoder_layer(x, memory, layer, n_heads, causal, src_mask, norm_first, activation)
+        x = decoder_layer(x, memory, layer, n_heads, causal, src_mask, *options)
     x = _norm(x, weights, "decoder_norm") if norm_first else x
     if "predict.weight" in weights:
         return project(x, weights["predict.weight"].T, weights.get("predict.bias"))
@@ -271,7 +272,7 @@ def encoder_decoder(
     norm_first: bool = False,
     activation: str = "relu",
 ) -> NDArray:
-    """Score each next token of a target, given those before it and a source: the whole model.
+    """Score each next token of a target, given those before it and a source.
 
     Parameters
     ----------
@@ -324,39 +325,45 @@ def _attend(
     mask: NDArray[np.bool_] | None,
     norm_first: bool,
 ) -> NDArray:
-    """Return x after a residual attention sublayer: over itself, or over memory where given."""
-    matrices = [f"{name}.sublayer.{w}.weight" for w in ("w_q", "w_k", "w_v", "w_o")]
-    check_weights(weights, [f"{name}.norm.gamma", f"{name}.norm.beta", *matrices])
+    """Return x after residual attention: over itself, or over memory if given."""
+    matrices = [f"{name}.sublayer.w_{p}.weight" for p in "qkvo"]
+    check_weights(weights, [*matrices, f"{name}.norm.gamma", f"{name}.norm.beta"])
     w_q, w_k, w_v, w_o = (weights[matrix].T for matrix in matrices)
-    biases = {f"b_{w}": weights.get(f"{name}.sublayer.w_{w}.bias") for w in "qkvo"}
+    biases = [f"{name}.sublayer.w_{p}.bias" for p in "qkvo"]
+    b_q, b_k, b_v, b_o = (weights.get(bias) for bias in biases)
 
     def sublayer(y: NDArray) -> NDArray:
         asked = y if memory is None else memory
-        return multi_head_attention(y, asked, w_q, w_k, w_v, w_o, n_heads, mask, **biases)[0]
+        w, b = (w_q, w_k, w_v, w_o), (b_q, b_k, b_v, b_o)
+        return multi_head_attention(y, asked, *w, n_heads, mask, *b)[0]
 
     residual = pre_norm if norm_first else post_norm
-    return residual(x, sublayer, weights[f"{name}.norm.gamma"], weights[f"{name}.norm.beta"])
+    gamma, beta = weights[f"{name}.norm.gamma"], weights[f"{name}.norm.beta"]
+    return residual(x, sublayer, gamma, beta)
 
 
 def _think(
-    x: NDArray, weights: Mapping[str, NDArray], norm_first: bool, activation: str
+    x: NDArray,
+    weights: Mapping[str, NDArray],
+    norm_first: bool,
+    activation: str,
 ) -> NDArray:
     """Return x after the residual feed-forward sublayer."""
-    matrices = [f"feed_forward.sublayer.{w}.weight" for w in ("w_1", "w_2")]
-    check_weights(weights, ["feed_forward.norm.gamma", "feed_forward.norm.beta", *matrices])
+    network, norm = "feed_forward.sublayer.", "feed_forward.norm."
+    matrices = [f"{network}w_1.weight", f"{network}w_2.weight"]
+    check_weights(weights, [*matrices, f"{norm}gamma", f"{norm}beta"])
     w_1, w_2 = (weights[matrix].T for matrix in matrices)
-    b_1, b_2 = (weights.get(f"feed_forward.sublayer.{w}.bias") for w in ("w_1", "w_2"))
+    b_1, b_2 = (weights.get(f"{network}w_{i}.bias") for i in (1, 2))
 
     def sublayer(y: NDArray) -> NDArray:
         return feed_forward(y, w_1, b_1, w_2, b_2, activation)
 
     residual = pre_norm if norm_first else post_norm
-    gamma, beta = weights["feed_forward.norm.gamma"], weights["feed_forward.norm.beta"]
-    return residual(x, sublayer, gamma, beta)
+    return residual(x, sublayer, weights[f"{norm}gamma"], weights[f"{norm}beta"])
 
 
 def _embed(side: str, ids: NDArray, weights: Mapping[str, NDArray]) -> NDArray:
-    """Return the scaled embeddings of ids with their positions added, (..., n, d)."""
+    """Return the scaled embeddings of ids, positions added, (..., n, d)."""
     check_weights(weights, [f"{side}_embedding.table"])
     table = weights[f"{side}_embedding.table"]  # (V, d)
     check_token_ids(side, ids, "(..., n)", len(table))
@@ -368,18 +375,18 @@ def _embed(side: str, ids: NDArray, weights: Mapping[str, NDArray]) -> NDArray:
     return embedding(ids, table) * sqrt(d) + positions
 
 
-def _layers(weights: Mapping[str, NDArray], name: str) -> list[dict[str, NDArray]]:
+def _layers(weights: Mapping[str, NDArray], stack: str) -> list[dict[str, NDArray]]:
     """Return the dictionaries of a stack's layers, in order."""
     check_weights(weights, [])
     layers: list[dict[str, NDArray]] = []
     while True:
-        start = f"{name}.{len(layers)}."
-        layer = {key[len(start) :]: w for key, w in weights.items() if key.startswith(start)}
-        if not layer:
+        start = f"{stack}.{len(layers)}."
+        names = [name for name in weights if name.startswith(start)]
+        if not names:
             break
-        layers.append(layer)
+        layers.append({name.removeprefix(start): weights[name] for name in names})
     if not layers:
-        check_weights(weights, [f"{name}.0.feed_forward.norm.gamma"])
+        check_weights(weights, [f"{stack}.0.feed_forward.norm.gamma"])
     return layers
 
 

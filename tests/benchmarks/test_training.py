@@ -5,6 +5,7 @@ import torch
 
 from benchmarks import training
 from course_lib.accounting import count_flops
+from course_lib.data.russian_english import split
 from course_lib.data.vocabulary import BOS
 from course_lib.models.encoder_decoder import EncoderDecoder
 from course_lib.training import forced_exact_match, teacher_forced
@@ -15,7 +16,7 @@ SIZES = (16, 2, 1, 32)
 def test_the_benchmark_of_training_times_both_steps_and_runs_both_recipes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    results = training.main([(*SIZES, 5, 4, 0.1)], seconds=0.0, steps=60, n_test=20)
+    results = training.main([(*SIZES, 5, 4, 0.1)], seconds=0.0, steps=60, n_test=20, translators=())
     (step, *recipes) = results
     assert len(results[step]) == 2
     assert min(results[step].values()) > 0
@@ -26,6 +27,19 @@ def test_the_benchmark_of_training_times_both_steps_and_runs_both_recipes(
     printed = capsys.readouterr().out
     assert printed.count("torch.nn.Transformer") == 1
     assert printed.count("not reached") == 2
+
+
+def test_the_benchmark_trains_a_translator_from_each_seed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "split", lambda *numbers, seed: split(500, 20, 20, seed=seed))
+    monkeypatch.setattr(training, "RECIPES", {})
+    results = training.main([], steps=2, translators=(3, 5))
+    assert list(results) == ["translation 3", "translation 5"]
+    for result in results.values():
+        assert result["steps"] == 2
+        assert {"unseen", "held-out"} <= set(result)
+    assert capsys.readouterr().out.count("held-out 0.00%") == 2
 
 
 def test_the_peer_does_the_work_that_ours_does_and_normalises_twice_more() -> None:

@@ -83,23 +83,23 @@ def test_the_module_gives_the_weights_over_the_source_where_they_are_asked_for(
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(3, 2, 4))
 
 
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_a_whole_model_equals_its_numpy_twin(norm_first: bool) -> None:
+def test_a_whole_model_equals_its_numpy_twin(norm_first: bool, activation: str) -> None:
     from course_lib.models.encoder_decoder import EncoderDecoder
 
     model = randomised(EncoderDecoder(9, 8, 8, 2, 2, 12, norm_first=norm_first)).double()
     w = model.state_dict()
     src, tgt = torch.tensor([[4, 5, 6, 2], [8, 2, 0, 0]]), torch.tensor([[1, 5, 6], [1, 7, 3]])
     mask = padding_mask(torch.tensor([4, 2]), 4)
-    theirs = numpy_half.encoder_decoder(
-        src.numpy(), mask.numpy(), tgt.numpy(), arrays(w), 2, norm_first
-    )
-    assert_close(torch_half.encoder_decoder(src, mask, tgt, w, 2, norm_first), theirs, 1e-10)
-    memory = torch_half.encode(src, mask, w, 2, norm_first)
-    theirs = numpy_half.encode(src.numpy(), mask.numpy(), arrays(w), 2, norm_first)
+    kind = (2, norm_first, activation)
+    theirs = numpy_half.encoder_decoder(src.numpy(), mask.numpy(), tgt.numpy(), arrays(w), *kind)
+    assert_close(torch_half.encoder_decoder(src, mask, tgt, w, *kind), theirs, 1e-10)
+    memory = torch_half.encode(src, mask, w, *kind)
+    theirs = numpy_half.encode(src.numpy(), mask.numpy(), arrays(w), *kind)
     assert_close(memory, theirs, 1e-10)
-    decoded = torch_half.decode(tgt, memory, mask, w, 2, norm_first)
-    assert_close(decoded, torch_half.encoder_decoder(src, mask, tgt, w, 2, norm_first), 1e-12)
+    decoded = torch_half.decode(tgt, memory, mask, w, *kind)
+    assert_close(decoded, torch_half.encoder_decoder(src, mask, tgt, w, *kind), 1e-12)
 
 
 @pytest.mark.parametrize(

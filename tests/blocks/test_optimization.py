@@ -66,6 +66,14 @@ def test_the_smoothed_losss_gradients_equal_finite_differences_and_skip_padding(
     assert (logits.grad[targets != 0] != 0).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_targets_may_be_whole_numbers_of_any_size(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    logits, targets = torch.randn(3, 200), torch.tensor([156, 3, 199])  # 156 is −100 in 8 bits
+    narrow = torch_half.label_smoothed_cross_entropy(logits, targets.to(dtype))
+    assert torch.equal(narrow, torch_half.label_smoothed_cross_entropy(logits, targets))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_equals_single_precision_rounded(dtype: torch.dtype) -> None:
     torch.manual_seed(0)

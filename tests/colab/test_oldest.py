@@ -20,7 +20,7 @@ import numpy
 assert sys.version_info[:2] == (3, 10), sys.version
 assert numpy.__version__.startswith("1.24."), numpy.__version__
 import course_lib
-torch = tuple(f"course_lib.{name}" for name in ("blocks", "models", "training"))
+torch = tuple(f"course_lib.{name}" for name in ("blocks", "models", "training", "decoding"))
 names = [m.name for m in pkgutil.walk_packages(course_lib.__path__, "course_lib.")
          if not m.name.startswith(torch)]
 for name in names:

@@ -123,7 +123,7 @@ def test_a_notebook_that_gives_other_outputs_than_stored_or_any_noise_fails(tmp_
         nbformat.write(new_notebook(cells=[content]), tmp_path / f"{name}.ipynb")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-rA", "-p",
-         "no:cacheprovider", *checks.NBVAL, tmp_path],
+         "no:cacheprovider", *checks.NBVAL, "--nbval-current-env", tmp_path],
         cwd=ROOT,
         capture_output=True,
         text=True,
