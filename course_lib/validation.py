@@ -172,6 +172,15 @@ def check_attention_inputs(q: Any, k: Any, v: Any, mask: Any = None) -> None:
     ValueError
         Naming the argument, what came and what was expected.
     """
+    _check_rows(q, k, v)
+    for name, x in (("k", k), ("v", v)):
+        check_leading(name, x, "q", tuple(q.shape[:-2]), 2)
+    if mask is not None:
+        check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+
+
+def _check_rows(q: Any, k: Any, v: Any) -> None:
+    """Raise unless q, k and v fit together, their leading axes aside."""
     for name, x, axes in (("q", q, "(..., n_q, d_k)"), ("k", k, "(..., n_k, d_k)"),
                           ("v", v, "(..., n_k, d_v)")):  # fmt: skip
         check_sequence(name, x, axes)
@@ -184,10 +193,6 @@ def check_attention_inputs(q: Any, k: Any, v: Any, mask: Any = None) -> None:
         raise ValueError(
             f"v must have one row for each of the {k.shape[-2]} keys; got shape {tuple(v.shape)}"
         )
-    for name, x in (("k", k), ("v", v)):
-        check_leading(name, x, "q", tuple(q.shape[:-2]), 2)
-    if mask is not None:
-        check_mask(mask, (*q.shape[:-1], k.shape[-2]))
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -1667,3 +1672,81 @@ def check_past(x: Any, matrices: Sequence[Any], n_heads: Any, past: Any) -> None
         raise ValueError(
             f"past must hold as many values as keys, {past[0].shape[-2]}; got {past[1].shape[-2]}"
         )
+
+
+def check_tiles(n_q: Any, n_k: Any, block_q: Any, block_k: Any, causal: Any) -> None:
+    """Raise unless a table of n_q rows and n_k columns can be cut into tiles."""
+    for name, size in (("n_q", n_q), ("n_k", n_k), ("block_q", block_q), ("block_k", block_k)):
+        check_positive_int(name, size)
+    check_flag("causal", causal)
+    if causal:
+        check_last_queries(n_q, n_k)
+
+
+def check_tiled_inputs(
+    q: Any, k: Any, v: Any, mask: Any, causal: Any, block_q: Any, block_k: Any
+) -> None:
+    """Raise unless the arguments of tiled attention fit together.
+
+    As `check_attention_inputs`, but keys and values may have fewer heads, on the axis before the
+    last two, if they divide those of the queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> q, k = np.ones((3, 2, 4)), np.ones((2, 2, 4))
+    >>> check_tiled_inputs(q, k, k, None, False, 2, 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: k must have the leading axes of q, (3,), the last a divisor of it; got (2,)
+    """
+    _check_rows(q, k, v)
+    check_leading("v", v, "k", tuple(k.shape[:-2]), 2)
+    ours, theirs = tuple(q.shape[:-2]), tuple(k.shape[:-2])
+    if ours != theirs and (
+        not ours or len(ours) != len(theirs) or ours[:-1] != theirs[:-1] or ours[-1] % theirs[-1]
+    ):
+        raise ValueError(
+            f"k must have the leading axes of q, {ours}, the last a divisor of it; got {theirs}"
+        )
+    check_tiles(q.shape[-2], k.shape[-2], block_q, block_k, causal)
+    if mask is not None:
+        check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+
+
+def check_softmax_state(m: Any, l: Any, o: Any, scores: Any, values: Any) -> None:
+    """Raise unless a running softmax can take in more scores and values."""
+    check_sequence("scores", scores, "(..., n_q, b)")
+    check_sequence("values", values, "(..., b, d_v)")
+    check_leading("values", values, "scores", tuple(scores.shape[:-2]), 2)
+    if values.shape[-2] != scores.shape[-1]:
+        raise ValueError(
+            f"values must have one row for each of the {scores.shape[-1]} scores; "
+            f"got shape {tuple(values.shape)}"
+        )
+    rows = tuple(scores.shape[:-1])
+    check_weight("m", m, "(..., n_q)", rows)
+    check_weight("l", l, "(..., n_q)", rows)
+    check_weight("o", o, "(..., n_q, d_v)", (*rows, values.shape[-1]))
+    check_same_dtype(scores=scores, values=values, m=m, l=l, o=o)
+
+
+def check_partials(output_a: Any, lse_a: Any, output_b: Any, lse_b: Any) -> None:
+    """Raise unless two partial results belong to the same queries."""
+    check_sequence("output_a", output_a, "(..., n_q, d_v)")
+    shape = tuple(output_a.shape)
+    check_weight("output_b", output_b, "(..., n_q, d_v)", shape)
+    check_weight("lse_a", lse_a, "(..., n_q)", shape[:-1])
+    check_weight("lse_b", lse_b, "(..., n_q)", shape[:-1])
+    check_same_dtype(output_a=output_a, output_b=output_b)
+    check_same_dtype(lse_a=lse_a, lse_b=lse_b)
+
+
+def check_tiled_gradient(q: Any, v: Any, output: Any, lse: Any, d_output: Any, d_lse: Any) -> None:
+    """Raise unless a result of tiled attention and its gradients have the right shapes."""
+    shape = (*q.shape[:-1], v.shape[-1])
+    check_weight("output", output, "(..., n_q, d_v)", shape)
+    check_weight("lse", lse, "(..., n_q)", shape[:-1])
+    check_weight("d_output", d_output, "(..., n_q, d_v)", shape)
+    if d_lse is not None:
+        check_weight("d_lse", d_lse, "(..., n_q)", shape[:-1])

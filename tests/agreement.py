@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -172,3 +173,64 @@ def grouped_inputs(draw: st.DrawFn) -> GroupedInputs:
     mask_shape = draw(st.sampled_from([None, (*lead, h, n_q, n_k), (n_q, n_k), (h, 1, n_k)]))
     mask = None if mask_shape is None else rng.random(mask_shape) < 0.6
     return GroupedInputs({**arrays, "mask": mask}, h, h_kv)
+
+
+@dataclass(frozen=True)
+class TiledInputs:
+    """Arguments of tiled attention by name, as arrays; `tensors` gives the twins."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    mask: np.ndarray | None
+    causal: bool
+    block_q: int
+    block_k: int
+
+    @property
+    def tolerance(self) -> float:
+        return FLOATS[self.q.dtype.name]
+
+    @property
+    def seen(self) -> np.ndarray | None:
+        """The mask and the causal one together."""
+        n_q, n_k = self.q.shape[-2], self.k.shape[-2]
+        if not self.causal:
+            return self.mask
+        past = np.arange(n_k) <= np.arange(n_q)[:, None] + n_k - n_q
+        return past if self.mask is None else past & self.mask
+
+    def numpy(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def tensors(self, requires_grad: bool = False) -> dict[str, Any]:
+        arrays = {n: torch.tensor(vars(self)[n], requires_grad=requires_grad) for n in "qkv"}
+        mask = None if self.mask is None else torch.tensor(self.mask)
+        return {**self.numpy(), **arrays, "mask": mask}
+
+
+@st.composite
+def tiled_inputs(draw: st.DrawFn) -> TiledInputs:
+    """Draw tiles of any size, shared heads or none, causal or not, with any kind of mask."""
+    lead = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    groups = draw(st.integers(1, 3)) if lead else 1
+    heads = (*lead[:-1], lead[-1] * groups) if lead else ()
+    n_q, more, d_k, d_v = draw(st.integers(1, 9)), draw(st.integers(0, 6)), *(
+        draw(st.integers(1, 4)) for _ in range(2)
+    )  # fmt: skip
+    causal = draw(st.booleans())
+    n_k = n_q + more if causal else more + 1
+    dtype, spread = draw(st.sampled_from(tuple(FLOATS))), draw(st.sampled_from([0.1, 1.0, 5.0]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def normal(*shape: int) -> np.ndarray:
+        return (spread * rng.standard_normal(shape)).astype(dtype)
+
+    shapes = [None, (*heads, n_q, n_k), (n_q, n_k), (1, n_k), (n_k,), (n_q, 1), ()]
+    mask_shape = draw(st.sampled_from(shapes))
+    mask = None if mask_shape is None else np.asarray(rng.random(mask_shape) < 0.6)
+    return TiledInputs(
+        q=normal(*heads, n_q, d_k), k=normal(*lead, n_k, d_k), v=normal(*lead, n_k, d_v),
+        mask=mask, causal=causal,
+        block_q=draw(st.integers(1, 10)), block_k=draw(st.integers(1, 16)),
+    )  # fmt: skip
