@@ -11,7 +11,17 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["TEST", "VALIDATION", "Split", "python_docs", "sentences", "word_split", "words"]
+__all__ = [
+    "TEST",
+    "VALIDATION",
+    "Split",
+    "TextSplit",
+    "python_docs",
+    "sentences",
+    "text_split",
+    "word_split",
+    "words",
+]
 
 # Whole topics, so that what is held out is text about something else. All have been there since
 # Python 3.8 at least; together each list is about a tenth of the text.
@@ -40,6 +50,21 @@ class Split:
     train: tuple[Sentence, ...]
     validation: tuple[Sentence, ...]
     test: tuple[Sentence, ...]
+
+
+@dataclass(frozen=True)
+class TextSplit:
+    """Text to learn from, to choose settings by, and to judge by.
+
+    Parameters
+    ----------
+    train, validation, test : str
+        A paragraph a line, each line ended.
+    """
+
+    train: str
+    validation: str
+    test: str
 
 
 def python_docs() -> str:
@@ -150,6 +175,26 @@ def word_split() -> Split:
         seen.update(found)
     test, validation, train = parts
     return Split(train, validation, test)
+
+
+def text_split() -> TextSplit:
+    """Return the text of the manual as it is written, split by topic as in `word_split`.
+
+    Capitals, spaces and punctuation stay, so that a model has to predict every byte. No paragraph
+    is in two parts; a sentence may be, where a training topic says it in another paragraph.
+
+    Returns
+    -------
+    TextSplit
+
+    Examples
+    --------
+    >>> split = text_split()
+    >>> '"return" may only occur' in split.test, split.test[-1].isspace()
+    (True, True)
+    """
+    test, validation, train = ("".join(f"{line}\n" for line in part) for part in _parts())
+    return TextSplit(train, validation, test)
 
 
 @cache

@@ -11,6 +11,7 @@ from course_lib.data.python_docs import (
     VALIDATION,
     python_docs,
     sentences,
+    text_split,
     word_split,
     words,
 )
@@ -102,3 +103,20 @@ def test_sentences_come_in_the_order_of_the_text() -> None:
 def test_what_is_no_text_is_refused(function) -> None:
     with pytest.raises(ValueError, match=r"^text must be a string; got list$"):
         function(["a"])
+
+
+def test_the_parts_of_the_text_hold_every_paragraph_once_and_as_it_is_written() -> None:
+    split = text_split()
+    lines = [split.test.splitlines(), split.validation.splitlines(), split.train.splitlines()]
+    assert [line for part in lines for line in part] == python_docs().splitlines()
+    assert len(set().union(*lines)) == sum(map(len, lines))
+    for text in (split.train, split.validation, split.test):
+        assert text.endswith("\n")
+        assert "\n\n" not in text
+
+
+def test_the_text_is_split_at_the_same_topics_as_the_words() -> None:
+    split = text_split()
+    for name in ("validation", "test"):
+        found = {tuple(s) for s in sentences(getattr(split, name))}
+        assert set(getattr(SPLIT, name)) <= found
