@@ -1,0 +1,820 @@
+"""The exercises of chapter 13 about what a decoder is trained on, and about what looks at what.
+
+Every misconception here is the right computation with one step wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from course_lib.grading.exercises.attention_variants import softmax
+from course_lib.grading.exercises.entries import case, wrong
+from course_lib.grading.exercises.inputs import draw
+from course_lib.grading.model import Alternative, Exercise
+from course_lib.grading.values import is_tensor, to_tensors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["LOSS", "PROBE", "Probed", "next_token_loss", "probe"]
+
+
+# -- 13.next_token_loss ----------------------------------------------------------------------------
+
+
+def next_token_loss(
+    logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray
+) -> tuple[Any, Any]:
+    """Return the loss of a decoder on packed texts, and what that is in bits per byte.
+
+    Parameters
+    ----------
+    logits : float array, (b, n, V)
+    ids : integer array, (b, n)
+    documents : integer array, (b, n)
+        Which text a token belongs to; −1 for padding.
+    n_bytes : integer array, (V,)
+        Of each token's text; 0 for what stands for none.
+
+    Returns
+    -------
+    loss, bits_per_byte : float
+    """
+    loss, bits = _loss()(logits, ids, documents, n_bytes)
+    return loss, bits
+
+
+def _log_softmax(x: NDArray, axis: int = -1) -> NDArray:
+    shifted = x - x.max(axis=axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+
+
+def _taken(logs: NDArray, ids: NDArray) -> NDArray:
+    return np.take_along_axis(logs, ids[..., None], axis=-1)[..., 0]
+
+
+def _inside(documents: NDArray) -> NDArray:
+    """Tell where a token and the next one belong to one text."""
+    return (documents[:, 1:] == documents[:, :-1]) & (documents[:, 1:] != -1)
+
+
+def _mean(losses: NDArray, counts: NDArray) -> Any:
+    return losses[counts].mean()
+
+
+def _of_targets(ids: NDArray, counts: NDArray, n_bytes: NDArray) -> Any:
+    return n_bytes[ids[:, 1:][counts]].sum()
+
+
+def _loss(
+    *,
+    logs: Callable[[NDArray], NDArray] = _log_softmax,
+    pick: Callable[[NDArray, NDArray], NDArray] = lambda logs, ids: _taken(
+        logs[:, :-1], ids[:, 1:]
+    ),
+    counted: Callable[[NDArray], NDArray] = _inside,
+    mean: Callable[[NDArray, NDArray], Any] = _mean,
+    size: Callable[[NDArray, NDArray, NDArray], Any] = _of_targets,
+    bits: Callable[[Any, Any, Any], Any] = lambda loss, tokens, size: loss * tokens / log(2) / size,
+    returns: Callable[[Any, Any], Any] = lambda loss, bits: (loss, bits),
+) -> Callable[..., Any]:
+    """Return the loss with some steps replaced."""
+
+    def computed(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+        with np.errstate(all="ignore"):
+            losses, counts = -pick(logs(logits), ids), counted(documents)
+            loss = mean(losses, counts)
+            total = bits(loss, counts.sum(), size(ids, counts, n_bytes))
+            return returns(loss, total)
+
+    return computed
+
+
+_V = 9
+_BYTES = np.array([0, 1, 1, 3, 2, 5, 4, 2, 7])  # the first is <eos>
+
+
+def _packed(
+    *rows: str, spread: float = 1.0, shift: float = 0.0, plain: bool = False
+) -> Callable[[int], dict[str, Any]]:
+    """Draw texts from rows such as "AAAbb..": a letter for each text, dots for padding.
+
+    The last token of a text that another one follows is <eos>, but for plain ones.
+    """
+
+    def build(seed: int) -> dict[str, Any]:
+        rng = np.random.default_rng([seed, 5, len(rows), len(rows[0])])
+        names = sorted(set("".join(rows)) - {"."})
+        documents = np.array([[-1 if c == "." else names.index(c) for c in row] for row in rows])
+        ids = rng.integers(1, _V, documents.shape)
+        ends = documents[:, 1:] != documents[:, :-1]
+        if not plain:
+            ids[:, :-1][ends & (documents[:, :-1] >= 0)] = 0
+        ids[documents < 0] = 0
+        logits = (draw(rng, *ids.shape, _V, spread=spread) + shift).round(1)
+        return {"logits": logits, "ids": ids, "documents": documents, "n_bytes": _BYTES}
+
+    return build
+
+
+_LOSS_CASES = [
+    case("one text of 2 tokens | one token is predicted", _packed("AA")),
+    case("2 texts of 5 tokens | 8 are predicted, and all count alike", _packed("AAAAA", "BBBBB")),
+    case(
+        "2 texts in one row | nobody foresees where a text begins", _packed("AAAABBB", plain=True)
+    ),
+    case(
+        "texts of 6, 4 and 2 tokens, padded | padding is foreseen by none",
+        _packed("AAAAAA", "BBBB..", "CC...."),
+    ),
+    case(
+        "packed and padded, <eos> between | a token without bytes",
+        _packed("AAABBBB.", "CCDDDDDD", "EEEEEFFF"),
+    ),
+    case(
+        "padding in front | the first real token is foreseen by none", _packed("..AAAA", "BBBBBB")
+    ),
+    case("a text that is one token long | it adds nothing", _packed("AAABCC")),
+    case("logits near 1,000 | no overflow", _packed("AAAA", "BBB.", spread=20.0, shift=1000.0)),
+]
+
+
+def _plain_log(x: NDArray) -> NDArray:
+    e = np.exp(x)
+    return np.log(e / e.sum(axis=-1, keepdims=True))
+
+
+def _not_padding(documents: NDArray) -> NDArray:
+    return documents[:, 1:] != -1
+
+
+def _same_text(documents: NDArray) -> NDArray:
+    return documents[:, 1:] == documents[:, :-1]
+
+
+def _all(documents: NDArray) -> NDArray:
+    return np.ones((documents.shape[0], documents.shape[1] - 1), dtype=bool)
+
+
+def _source_real(documents: NDArray) -> NDArray:
+    return documents[:, :-1] != -1
+
+
+def _one_early(documents: NDArray) -> NDArray:
+    """Leave out the last prediction of each text, and keep the one across the border."""
+    inside = _inside(documents)
+    return np.concatenate([inside[:, 1:], inside[:, -1:]], axis=1)
+
+
+def _by_rows(losses: NDArray, counts: NDArray) -> Any:
+    return (np.where(counts, losses, 0.0).sum(axis=1) / counts.sum(axis=1)).mean()
+
+
+def _unshifted(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    with np.errstate(all="ignore"):
+        losses, counts = -_taken(_log_softmax(logits), ids), documents != -1
+        loss = losses[counts].mean()
+        return loss, losses[counts].sum() / log(2) / n_bytes[ids[counts]].sum()
+
+
+def _rolled(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    """Shift with np.roll, so that the last place predicts the first token."""
+    targets, others = np.roll(ids, -1, axis=1), np.roll(documents, -1, axis=1)
+    losses = -_taken(_log_softmax(logits), targets)
+    counts = (others == documents) & (documents != -1)
+    return losses[counts].mean(), losses[counts].sum() / log(2) / n_bytes[targets[counts]].sum()
+
+
+_LOSS_WRONG = [
+    wrong(
+        _unshifted,
+        "not shifted | You score each token with the logits at its own place, where the model has "
+        "already read it. → At which place is the token at t + 1 foreseen?",
+    ),
+    wrong(
+        _loss(pick=lambda logs, ids: _taken(logs[:, 1:], ids[:, :-1])),
+        "shifted backwards | You score the token at t with the logits at t + 1: the model would "
+        "have to tell what stood before. → Which of the two arrays loses its last place, and which "
+        "its first?",
+    ),
+    wrong(
+        _rolled,
+        "rolled | `np.roll` brings the first token to the end of the row, where the last place has "
+        "to foresee it if it's the same text. → How many predictions are there in a text of n "
+        "tokens?",
+    ),
+    wrong(
+        _loss(counted=_not_padding),
+        "across the border | The last token of a text has to foresee the first one of the next, "
+        "with which it has nothing to do. → Which two entries of `documents` must be equal?",
+    ),
+    wrong(
+        _loss(counted=_same_text),
+        "padding foreseen | Padding and padding have the same number, −1, so that you score it "
+        "like a text. → Which places never count?",
+    ),
+    wrong(
+        _loss(counted=_all),
+        "everything counts | You score all places: padding, and the first token of the next text. "
+        "→ What does your function use `documents` for?",
+    ),
+    wrong(
+        _loss(counted=_source_real),
+        "padding looked for at the wrong place | You leave out places whose *own* token is "
+        "padding. What matters is the token that's foreseen. → Whose number has to be that of a "
+        "text?",
+    ),
+    wrong(
+        _loss(counted=_one_early),
+        "the mask not shifted | Your mask of places is one off: it leaves out the last prediction "
+        "of a text and keeps the one across the border. → Does your mask belong to the token that "
+        "foresees or to the one foreseen?",
+    ),
+    wrong(
+        _loss(mean=_by_rows),
+        "a mean of rows | You take the mean of each row first, so that a token in a short row "
+        "counts for more. → How many predictions are there in the whole batch?",
+    ),
+    wrong(
+        _loss(
+            mean=lambda losses, counts: np.where(counts, losses, 0.0).mean(),
+            bits=lambda loss, tokens, size: loss * np.nan,
+        ),
+        "a mean over all places, and no bits | You divide by the number of places, also those that "
+        "don't count, and bits per byte come out as no number. → How many predictions count?",
+    ),
+    wrong(
+        _loss(
+            mean=lambda losses, counts: np.where(counts, losses, 0.0).sum(),
+            bits=lambda loss, tokens, size: loss / log(2) / size,
+        ),
+        "a sum | Your bits per byte are right, and your loss is the sum of the losses. → By what "
+        "is a sum divided to be a mean?",
+    ),
+    wrong(
+        _loss(bits=lambda loss, tokens, size: loss * tokens / size),
+        "nats per byte | Your loss is right, and the other number is in nats. → How many bits has "
+        "a nat?",
+    ),
+    wrong(
+        _loss(bits=lambda loss, tokens, size: loss * tokens * log(2) / size),
+        "multiplied by log 2 | Your loss is right. A nat is more than a bit, so there are more "
+        "bits than nats; you get fewer. → Is log 2 to stand above or below the line?",
+    ),
+    wrong(
+        _loss(bits=lambda loss, tokens, size: loss / log(2)),
+        "bits per token | Your loss is right, and the other number is in bits for each token. "
+        "Another tokenizer has other tokens. → How many bytes have been foreseen?",
+    ),
+    wrong(
+        _loss(bits=lambda loss, tokens, size: loss / log(2) / size),
+        "the mean by all bytes | Your loss is right. For the other number you divide the *mean* "
+        "loss by the bytes of all tokens. → What has to be divided by all bytes?",
+    ),
+    wrong(
+        _loss(
+            size=lambda ids, counts, n_bytes: n_bytes[ids[:, 1:][counts]].mean(),
+            bits=lambda loss, tokens, size: loss * tokens / log(2) / size,
+        ),
+        "the sum by a mean | Your loss is right. For the other number you divide the *total* loss "
+        "by the *mean* number of bytes. → Are both to be sums, or both means?",
+    ),
+    wrong(
+        _loss(size=lambda ids, counts, n_bytes: n_bytes[ids].sum()),
+        "bytes of all tokens | Your loss is right. You divide by the bytes of all tokens, the "
+        "first of a text among them, which nobody foresees. → Whose bytes belong to these bits?",
+    ),
+    wrong(
+        _loss(size=lambda ids, counts, n_bytes: n_bytes[ids[:, :-1][counts]].sum()),
+        "bytes of those that foresee | Your loss is right. You count the bytes of the tokens at "
+        "t, and it's those at t + 1 that are foreseen. → Whose bytes belong to these bits?",
+    ),
+    wrong(
+        _loss(
+            size=lambda ids, counts, n_bytes: np.maximum(n_bytes, 1)[ids[:, 1:][counts]].sum(),
+        ),
+        "a byte at least | Your loss is right. A token that stands for no text has 0 bytes, and "
+        "you count it as one. → What does `n_bytes` say of token 0?",
+    ),
+    wrong(
+        _loss(size=lambda ids, counts, n_bytes: n_bytes.mean() * counts.sum()),
+        "bytes of the vocabulary | Your loss is right. You take the vocabulary's mean number of "
+        "bytes, whatever stands in the text. → Which tokens have been foreseen?",
+    ),
+    wrong(
+        _loss(bits=lambda loss, tokens, size: np.exp(loss)),
+        "a perplexity | Your loss is right, and the other number is its exponential, the "
+        "perplexity of a token. → What does a byte cost, in bits?",
+    ),
+    wrong(
+        _loss(logs=lambda x: x),
+        "no log-softmax | You take the logits themselves for log-probabilities, which they aren't "
+        "yet. → What makes logits sum to 1 as probabilities?",
+    ),
+    wrong(
+        _loss(logs=_plain_log),
+        "overflow | For moderate logits you're right; exp(1000) is infinite. → What may be "
+        "subtracted from all logits of a place?",
+    ),
+    wrong(
+        _loss(logs=lambda x: softmax(x)),
+        "probabilities averaged | You average probabilities in the place of their logarithms, so "
+        "that your loss is below 0. → What is a product of probabilities in a sum?",
+    ),
+    wrong(
+        _loss(logs=lambda x: _log_softmax(x, axis=1)),
+        "softmax along the text | Your probabilities sum to 1 along the text. → Which axis is the "
+        "vocabulary's?",
+    ),
+    wrong(
+        _loss(returns=lambda loss, bits: (-loss, -bits)),
+        "the sign | Your numbers are below 0: they are log-probabilities. → Is more loss better or "
+        "worse?",
+    ),
+    wrong(
+        _loss(logs=lambda x: _log_softmax(x) / log(2), bits=lambda loss, n, size: loss * n / size),
+        "the loss in bits | Your bits per byte are right, and the loss is in bits as well. → In "
+        "which unit shall the loss be?",
+    ),
+]
+
+
+def _loss_loops(logits: Any, ids: Any, documents: Any, n_bytes: Any) -> Any:
+    total, tokens, size = 0.0, 0, 0
+    for rows, text, numbers in zip(logits, ids.tolist(), documents.tolist(), strict=True):
+        for t in range(len(text) - 1):
+            if numbers[t] == numbers[t + 1] >= 0:
+                scores = rows[t] - rows[t].max()
+                total += np.log(np.exp(scores).sum()) - scores[text[t + 1]]
+                tokens, size = tokens + 1, size + int(n_bytes[text[t + 1]])
+    return total / tokens, total / log(2) / size
+
+
+def _loss_flat(logits: Any, ids: Any, documents: Any, n_bytes: Any) -> Any:
+    """Take the counted places out first."""
+    where = np.nonzero((np.diff(documents, axis=1) == 0) & (documents[:, 1:] >= 0))
+    targets = ids[where[0], where[1] + 1]
+    scores = logits[where]
+    peak = scores.max(axis=-1)
+    losses = np.log2(np.exp(scores - peak[:, None]).sum(axis=-1))
+    losses += (peak - scores[np.arange(len(targets)), targets]) / log(2)
+    return np.mean(losses) * log(2), losses.sum() / n_bytes[targets].sum()
+
+
+def _loss_torch(logits: Any, ids: Any, documents: Any, n_bytes: Any) -> Any:
+    from torch.nn import functional
+
+    targets = ids[:, 1:].clone()
+    counts = (documents[:, 1:] == documents[:, :-1]) & (documents[:, 1:] != -1)
+    targets[~counts] = -100
+    total = functional.cross_entropy(
+        logits[:, :-1].flatten(0, 1), targets.flatten(), reduction="sum"
+    )
+    return total / counts.sum(), total / log(2) / n_bytes[targets[counts]].sum()
+
+
+LOSS = Exercise(
+    id="13.next_token_loss",
+    function="next_token_loss",
+    reference=next_token_loss,
+    cases=_LOSS_CASES,
+    returns=("loss", "bits_per_byte"),
+    misconceptions=_LOSS_WRONG,
+    alternatives=[
+        ("loops", _loss_loops),
+        ("counted places alone", _loss_flat),
+        Alternative(name="torch", right=_loss_torch, backend="torch"),
+    ],
+    hints=[
+        "The logits at place t foresee the token at t + 1: drop the last place of `logits` and the "
+        "first of `ids`, and pick. Then decide which of these predictions count.",
+        "A prediction counts where `documents[:, 1:] == documents[:, :-1]` and that number isn't "
+        "−1. The loss is the mean over these, in nats.",
+        "The total of the losses that count, divided by log 2, is in bits. Divide it by the sum of "
+        "`n_bytes` over the tokens that are foreseen: `n_bytes[ids[:, 1:][counts]].sum()`.",
+    ],
+    points=4,
+    minutes=20,
+    difficulty=2,
+)
+
+
+# -- 13.probe --------------------------------------------------------------------------------------
+
+
+class Probed:
+    """A small model that looks as a table says, and hides the table.
+
+    Parameters
+    ----------
+    name : str
+        What a report prints of it.
+    seen : boolean array, (n, n)
+        True in row i and column j where place i looks at place j.
+    vocab_size, seed : int
+    twins : bool, default False
+        Whether each even token is the same to the model as the odd one above it.
+    noise : float, default 0
+        Rounding: how far any token moves all outputs.
+
+    Examples
+    --------
+    >>> model = Probed("a decoder", np.tri(3, dtype=bool), vocab_size=5, seed=0)
+    >>> model
+    a decoder
+    >>> model(np.array([1, 2, 3])).shape
+    (3, 4)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        seen: NDArray,
+        *,
+        vocab_size: int,
+        seed: int,
+        twins: bool = False,
+        noise: float = 0.0,
+    ) -> None:
+        rng = np.random.default_rng([seed, 6])
+        self._name, self._seen, self._noise = name, seen, noise
+        self._rows = rng.normal(size=(vocab_size, 4))
+        if twins:
+            self._rows[1::2] = self._rows[: vocab_size - 1 : 2]
+        self._places = rng.normal(size=(*seen.shape, 4)) + 1.5
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __call__(self, ids: Any) -> Any:
+        """Return outputs (n, 4), whose means are 0, for ids (n,)."""
+        if is_tensor(ids):
+            return to_tensors(self(ids.detach().cpu().numpy()))
+        ids = np.asarray(ids)
+        n = len(self._seen)
+        if ids.shape != (n,):
+            raise ValueError(f"the model takes ids of shape ({n},); got {ids.shape}")
+        if ids.dtype.kind not in "iu":
+            raise ValueError(f"the model takes whole numbers as ids; got {ids.dtype}")
+        if ids.min() < 0 or ids.max() >= len(self._rows):
+            raise IndexError(f"the model has tokens 0 to {len(self._rows) - 1}; got {ids}")
+        rows = self._rows[ids]  # (n, 4)
+        output = np.stack(
+            [np.tanh((self._places[i] * rows)[self._seen[i]]).sum(axis=0) for i in range(n)]
+        )
+        output = output - output.mean(axis=-1, keepdims=True)
+        return output + self._noise * np.sin(ids @ np.arange(1.0, n + 1.0))
+
+
+def probe(
+    model: Callable[[Any], Any], ids: NDArray, vocab_size: int
+) -> tuple[NDArray, NDArray, int]:
+    """Find out who looks at whom in a model, and of which family it is.
+
+    Parameters
+    ----------
+    model : callable
+        From ids (n,) to outputs (n, d).
+    ids : integer array, (n,)
+    vocab_size : int
+
+    Returns
+    -------
+    seen : boolean array, (n, n)
+        Whether output i depends on token j.
+    predicts : boolean array, (n,)
+        Whether output i depends on no token behind i.
+    family : int
+        0 encoder-only, 1 decoder-only, 2 an encoder's part and then a decoder's.
+    """
+    seen, predicts, family = _probe()(model, ids, vocab_size)
+    return seen, predicts, family
+
+
+def _other_tokens(token: int, vocab_size: int) -> list[int]:
+    return [other for other in range(vocab_size) if other != token]
+
+
+def _moved(a: NDArray, b: NDArray) -> NDArray:
+    return (np.abs(a - b) > 1e-6).any(axis=-1)
+
+
+def _no_later(seen: NDArray) -> NDArray:
+    return ~np.triu(seen, k=1).any(axis=1)
+
+
+def _family(predicts: NDArray, seen: NDArray) -> int:
+    if predicts.all():
+        return 1
+    return 2 if predicts[:-1].any() else 0
+
+
+def _probe(
+    *,
+    others: Callable[[int, int], list[int]] = _other_tokens,
+    moved: Callable[[NDArray, NDArray], NDArray] = _moved,
+    keep: bool = False,
+    touch: bool = False,
+    table: Callable[[NDArray], NDArray] = lambda seen: seen,
+    predicts: Callable[[NDArray], NDArray] = _no_later,
+    family: Callable[[NDArray, NDArray], int] = _family,
+) -> Callable[..., Any]:
+    """Return the probe with some steps replaced."""
+
+    def probed(model: Any, ids: NDArray, vocab_size: int) -> Any:
+        before = model(ids)
+        n = len(ids)
+        seen = np.zeros((n, n), dtype=bool)
+        now = ids if touch else ids.copy()
+        for j in range(n):
+            token = int(now[j])
+            for other in others(token, vocab_size):
+                now[j] = other
+                seen[:, j] |= moved(model(now), before)
+            if not keep:
+                now[j] = token
+        seen = table(seen)
+        found = predicts(seen)
+        return seen, found, family(found, seen)
+
+    return probed
+
+
+def _full(n: int) -> NDArray:
+    return np.ones((n, n), dtype=bool)
+
+
+def _prefix(n: int, first: int) -> NDArray:
+    seen = np.tri(n, dtype=bool)
+    seen[:first, :first] = True
+    return seen
+
+
+def _window(n: int, width: int) -> NDArray:
+    return np.tri(n, dtype=bool) & ~np.tri(n, k=-width, dtype=bool)
+
+
+def _near(n: int, reach: int) -> NDArray:
+    return np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= reach
+
+
+def _subject(
+    name: str, seen: NDArray, *, vocab_size: int = 7, zeros: bool = False, **more: Any
+) -> Callable[[int], dict[str, Any]]:
+    def build(seed: int) -> dict[str, Any]:
+        rng = np.random.default_rng([seed, 6, *seen.shape, int(seen.sum())])
+        ids = rng.integers(0, vocab_size, len(seen))
+        ids[:2] = [0, vocab_size - 1]
+        if zeros:
+            ids[:] = 0
+        model = Probed(name, seen, vocab_size=vocab_size, seed=seed % 1000 + 1, **more)
+        return {"model": model, "ids": ids, "vocab_size": vocab_size}
+
+    return build
+
+
+_SECRET = "a model that doesn't say how it looks"
+_PROBE_CASES = [
+    case("3 tokens, all look at all | an encoder", _subject(_SECRET, _full(3))),
+    case("4 tokens, none looks ahead | a decoder", _subject(_SECRET, np.tri(4, dtype=bool))),
+    case(
+        "5 tokens, 3 that look at each other | an encoder's part and a decoder's",
+        _subject(_SECRET, _prefix(5, 3)),
+    ),
+    case(
+        "5 tokens, a window of 2 | a decoder with a short view",
+        _subject(_SECRET, _window(5, 2), zeros=True),
+    ),
+    case("5 tokens, neighbours | an encoder with a short view", _subject(_SECRET, _near(5, 1))),
+    case(
+        "tokens that are alike to the model | another change shows it",
+        _subject(_SECRET, np.tri(5, dtype=bool), vocab_size=6, twins=True),
+    ),
+    case(
+        "outputs with rounding | 10⁻¹⁰ is no influence",
+        _subject(_SECRET, _prefix(6, 5), noise=1e-10),
+    ),
+]
+
+
+def _by_table(seen: NDArray, wrong: Callable[[NDArray], bool]) -> int:
+    return 1 if not np.triu(seen, 1).any() else (0 if wrong(seen) else 2)
+
+
+_PROBE_WRONG = [
+    wrong(
+        _probe(others=lambda token, v: [(token + 1) % v]),
+        "one other token | You try a single other token, the next one. If the model happens to "
+        "treat the two alike, nothing moves. → How many other tokens are there?",
+    ),
+    wrong(
+        _probe(others=lambda token, v: [0]),
+        "replaced by 0 | You put token 0 everywhere. Where it stood already nothing changes. → "
+        "What if the token *is* 0?",
+    ),
+    wrong(
+        _probe(others=lambda token, v: [v - 1]),
+        "replaced by the last token | You put the last token of the vocabulary everywhere, and "
+        "where it stood already nothing changes. → What if the token *is* that one?",
+    ),
+    wrong(
+        _probe(moved=lambda a, b: (a != b).any(axis=-1)),
+        "to the last digit | You compare outputs to the last digit, so that rounding looks like "
+        "influence. → How large is a difference that means something?",
+    ),
+    wrong(
+        _probe(moved=lambda a, b: np.abs((a - b).sum(axis=-1)) > 1e-6),
+        "differences that cancel | Nothing moves in your table. If you add up the differences of "
+        "an output's numbers, they cancel, since their mean is always 0 here; if you change `ids` "
+        "itself and compare what you've kept of it, nothing differs either. → Which of `any`, "
+        "`abs` and `sum` comes first?",
+    ),
+    wrong(
+        _probe(moved=lambda a, b: np.full(len(a), (np.abs(a - b) > 1e-6).any())),
+        "any output at all | You ask whether anything has moved, in one number for all outputs. → "
+        "Over which axis does `any` go, so that one truth value for each place is left?",
+    ),
+    wrong(
+        _probe(keep=True),
+        "changes pile up | You don't put the token back before you change the next one, so that "
+        "outputs stay moved by the first change. → Which tokens differ in the second call?",
+    ),
+    wrong(
+        _probe(touch=True, keep=True),
+        "the caller's ids changed | You change `ids` itself, and don't put the tokens back. → On "
+        "what should the changes be made?",
+    ),
+    wrong(
+        _probe(
+            table=lambda seen: seen.T,
+            predicts=lambda seen: _no_later(seen.T),
+            family=lambda p, seen: _family(p, seen.T),
+        ),
+        "rows and columns changed places | Your table is transposed, and the rest is right. → "
+        "Which index of `seen` is the output's?",
+    ),
+    wrong(
+        _probe(table=lambda seen: seen.T),
+        "rows and columns changed places, and what follows | Your table is transposed, and so a "
+        "decoder looks like something that sees the future. → Which index of `seen` is the "
+        "output's?",
+    ),
+    wrong(
+        _probe(table=lambda seen: seen & ~np.eye(len(seen), dtype=bool)),
+        "not itself | Your table is False everywhere on its diagonal, from corner to corner. → "
+        "Does output i depend on token i?",
+    ),
+    wrong(
+        _probe(predicts=lambda seen: np.tril(seen).sum(axis=1) == np.arange(1, len(seen) + 1)),
+        "sees all before it | You ask whether a place sees *all* tokens up to its own. → What must "
+        "a place *not* have seen to foresee the next token?",
+    ),
+    wrong(
+        _probe(predicts=lambda seen: (seen == np.tri(len(seen), dtype=bool)).all(axis=1)),
+        "exactly a causal row | You ask for a row of a causal mask. A model with a short view "
+        "can be trained to foresee as well. → What must a place *not* have seen?",
+    ),
+    wrong(
+        _probe(
+            predicts=lambda seen: ~np.triu(seen).any(axis=1),
+            family=lambda p, seen: _family(_no_later(seen), seen),
+        ),
+        "itself counted as later | No place predicts with you, since all see themselves. The token "
+        "at i isn't what is foreseen at i. → Which one is?",
+    ),
+    wrong(
+        _probe(predicts=lambda seen: ~_no_later(seen), family=lambda p, seen: _family(~p, seen)),
+        "turned round | Your `predicts` is True where a later token is seen, and False elsewhere. "
+        "→ May a place that has seen the next token be trained to foresee it?",
+    ),
+    wrong(
+        _probe(
+            predicts=lambda seen: ~np.tril(seen, -1).any(axis=1),
+            family=lambda p, seen: _family(_no_later(seen), seen),
+        ),
+        "earlier for later | You ask whether a place sees tokens *before* it. → On which side of "
+        "the diagonal are those behind it?",
+    ),
+    wrong(
+        _probe(
+            predicts=lambda seen: np.append(_no_later(seen)[:-1], False),
+            family=lambda p, seen: _family(_no_later(seen), seen),
+        ),
+        "the last place left out | The last place is False with you. It has no token behind it, "
+        "so it has seen none: it foresees what isn't written yet. → What does a model write "
+        "next with?",
+    ),
+    wrong(
+        _probe(family=lambda p, seen: {0: 1, 1: 0}.get(_family(p, seen), 2)),
+        "encoder and decoder changed places | Table and places are right; 0 and 1 have changed "
+        "places. → Which family does the docstring call 0?",
+    ),
+    wrong(
+        _probe(family=lambda p, seen: {2: 1, 1: 2}.get(_family(p, seen), 0)),
+        "1 and 2 changed places | Table and places are right; 1 and 2 have changed places. → Which "
+        "family is it where no place looks ahead?",
+    ),
+    wrong(
+        _probe(family=lambda p, seen: 1 if p.all() else 0),
+        "two families | Table and places are right, and you know two families. → What is a model "
+        "whose first places look ahead and whose last ones don't?",
+    ),
+    wrong(
+        _probe(family=lambda p, seen: 1 if p.all() else (2 if p.any() else 0)),
+        "the last place always predicts | Table and places are right. In an encoder the last place "
+        "has nothing behind it, so it counts, and you never say 0. → Which places tell an encoder "
+        "from the third family?",
+    ),
+    wrong(
+        _probe(family=lambda p, seen: _by_table(seen, lambda s: bool(s.all()))),
+        "an encoder must see everything | Table and places are right. You call a model an encoder "
+        "only if all see all, or the first place the last; one with a short view isn't, then. → "
+        "How many of an encoder's places foresee?",
+    ),
+    wrong(
+        _probe(
+            family=lambda p, seen: (
+                1
+                if np.array_equal(seen, np.tri(len(seen), dtype=bool))
+                else (2 if p[:-1].any() else 0)
+            )
+        ),
+        "a decoder must see all before it | Table and places are right. You call a model a decoder "
+        "only with a full triangle. → What do all places of a decoder with a short view have in "
+        "common?",
+    ),
+]
+
+
+def _probe_vectorised(model: Any, ids: Any, vocab_size: int) -> Any:
+    n, before = len(ids), model(ids)
+    changed = np.array(
+        [[model(np.where(np.arange(n) == j, v, ids)) for v in range(vocab_size)] for j in range(n)]
+    )  # (j, v, i, d)
+    seen = (np.abs(changed - before).max(axis=(1, 3)) > 1e-7).T
+    last = np.array([row.nonzero()[0].max() for row in seen])
+    predicts = last <= np.arange(n)
+    return seen, predicts, [0, 2][int(predicts.sum() > 1)] if not predicts.all() else 1
+
+
+def _probe_lists(model: Any, ids: Any, vocab_size: int) -> Any:
+    before, n = model(ids), len(ids)
+    seen = [[False] * n for _ in range(n)]
+    for j in range(n):
+        for step in range(1, vocab_size):
+            other = np.array(ids)
+            other[j] = (ids[j] + step) % vocab_size
+            after = model(other)
+            for i in range(n):
+                seen[i][j] = seen[i][j] or not np.allclose(after[i], before[i])
+    predicts = [not any(row[i + 1 :]) for i, row in enumerate(seen)]
+    family = 1 if predicts[0] and all(predicts) else 2 if any(predicts[:-1]) else 0
+    return seen, predicts, family
+
+
+def _probe_torch(model: Any, ids: Any, vocab_size: int) -> Any:
+    import torch
+
+    before = model(ids)
+    columns = []
+    for j in range(len(ids)):
+        moved = torch.zeros(len(ids), dtype=torch.bool)
+        for v in range(vocab_size):
+            other = ids.clone()
+            other[j] = v
+            moved |= ((model(other) - before).abs() > 1e-6).any(dim=-1)
+        columns.append(moved)
+    seen = torch.stack(columns, dim=1)
+    predicts = ~seen.triu(1).any(dim=1)
+    family = 1 if predicts.all() else 2 if predicts[:-1].any() else 0
+    return seen, predicts, family
+
+
+PROBE = Exercise(
+    id="13.probe",
+    function="probe",
+    reference=probe,
+    cases=_PROBE_CASES,
+    returns=("seen", "predicts", "family"),
+    misconceptions=_PROBE_WRONG,
+    alternatives=[
+        ("all changes first", _probe_vectorised),
+        ("lists", _probe_lists),
+        Alternative(name="torch", right=_probe_torch, backend="torch"),
+    ],
+    hints=[
+        "Change one token and see which outputs move: that's one column of the table. Change a "
+        "copy, so that the next change begins with the text as it was.",
+        "A model may treat two tokens alike, so try all others: output i depends on token j if any "
+        "of them moves it by more than 10⁻⁶, in any of its numbers.",
+        "`predicts` is `~np.triu(seen, k=1).any(axis=1)`. All True: family 1. Some True besides "
+        "the last: family 2. The last alone: family 0.",
+    ],
+    points=4,
+    minutes=25,
+    difficulty=2,
+)
