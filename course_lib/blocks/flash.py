@@ -90,7 +90,7 @@ def online_softmax_update(
     dtype = m.dtype
     m, l, o, scores, values = map(widen, (m, l, o, scores, values))
     new_m = torch.maximum(m, scores.amax(dim=-1))  # (..., n_q)
-    # Where nothing has been seen the maximum is −∞: with 0 in its place, exp(−∞ − 0) is 0.
+    # Nothing seen: the maximum is −∞; with 0 in its place, exp(−∞ − 0) is 0.
     shift = new_m.masked_fill(new_m == -torch.inf, 0.0)
     shrink = torch.exp(m - shift)  # (..., n_q)
     exps = torch.exp(scores - shift[..., None])  # (..., n_q, b)
@@ -102,7 +102,7 @@ def online_softmax_update(
 def merge_partials(
     output_a: Tensor, lse_a: Tensor, output_b: Tensor, lse_b: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Merge what queries got from two parts of the keys into what they get from both.
+    """Merge what queries got from two parts of the keys into what both give.
 
     With ``lse = log Σ e^s`` over a part's scores, the whole's sum of exponentials is
     ``e^lse_a + e^lse_b``, and each output counts as its part of it.
@@ -144,7 +144,8 @@ def merge_partials(
     a, b = torch.exp(a - shift), torch.exp(b - shift)  # (..., n_q)
     nothing = a + b == 0.0
     total = (a + b).masked_fill(nothing, 1.0)
-    output = (a / total)[..., None] * widen(output_a) + (b / total)[..., None] * widen(output_b)
+    a, b = (a / total)[..., None], (b / total)[..., None]  # (..., n_q, 1)
+    output = a * widen(output_a) + b * widen(output_b)
     lse = (shift + torch.log(total)).masked_fill(nothing, -torch.inf)
     return output.to(output_a.dtype), lse.to(lse_a.dtype)
 
@@ -152,7 +153,7 @@ def merge_partials(
 def visible_tiles(
     n_q: int, n_k: int, block_q: int, block_k: int, causal: bool = False
 ) -> list[tuple[int, int]]:
-    """Return which tiles of the table of scores have an entry that a query may look at.
+    """Return which tiles of the table of scores have an entry that may be seen.
 
     Tile (i, j) holds the queries from ``i block_q`` and the keys from ``j block_k`` on. Under a
     causal mask, tiles that lie whole above the diagonal are left out.
@@ -323,8 +324,10 @@ def flash_attention_backward(
             d_weights = d_out @ values.transpose(-2, -1)
             d_scores = weights * (d_weights - delta[..., None]) * scale
             d_q[..., rows, :] += d_scores @ keys
-            d_k[..., columns, :] += _shared(d_scores.transpose(-2, -1) @ queries, groups)
-            d_v[..., columns, :] += _shared(weights.transpose(-2, -1) @ d_out, groups)
+            d_keys = d_scores.transpose(-2, -1) @ queries
+            d_values = weights.transpose(-2, -1) @ d_out
+            d_k[..., columns, :] += _shared(d_keys, groups)
+            d_v[..., columns, :] += _shared(d_values, groups)
     return d_q.to(q.dtype), d_k.to(k.dtype), d_v.to(v.dtype)
 
 
@@ -348,7 +351,11 @@ class _TiledAttention(torch.autograd.Function):
         return output, lse
 
     @staticmethod
-    def backward(ctx: Any, d_output: Tensor, d_lse: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any,
+        d_output: Tensor,
+        d_lse: Tensor,
+    ) -> tuple[Tensor | None, ...]:
         q, k, v, output, lse = ctx.saved_tensors
         mask, causal, block_q, block_k = ctx.rest
         gradients = flash_attention_backward(
@@ -388,10 +395,11 @@ def _forward(
 def _strips(
     n_q: int, n_k: int, block_q: int, block_k: int, causal: bool
 ) -> Iterator[tuple[slice, list[slice]]]:
-    """Yield each row of tiles: where its queries are, and where the keys of each tile are."""
+    """Yield each row of tiles: where its queries are, and each tile's keys."""
     tiles = visible_tiles(n_q, n_k, block_q, block_k, causal)
     for i, strip in groupby(tiles, key=lambda tile: tile[0]):
-        columns = [slice(j * block_k, min((j + 1) * block_k, n_k)) for _, j in strip]
+        starts = [j * block_k for _, j in strip]
+        columns = [slice(at, min(at + block_k, n_k)) for at in starts]
         yield slice(i * block_q, min((i + 1) * block_q, n_q)), columns
 
 
@@ -405,17 +413,18 @@ def _tile(
     causal: bool,
 ) -> Tensor:
     """Return a tile of scores, −∞ where a query may not look."""
-    scores = queries @ keys.transpose(-2, -1) / sqrt(queries.shape[-1])  # (..., b_q, b_k)
+    scale = sqrt(queries.shape[-1])
+    scores = queries @ keys.transpose(-2, -1) / scale  # (..., b_q, b_k)
     if mask is not None:
-        if mask.ndim > 0 and mask.shape[-1] > 1:  # an axis of 1 is the same for all tiles
+        if mask.ndim > 0 and mask.shape[-1] > 1:  # an axis of 1 is for all
             mask = mask[..., columns]
         if mask.ndim > 1 and mask.shape[-2] > 1:
             mask = mask[..., rows, :]
         scores = scores.masked_fill(~mask, -torch.inf)
-    if causal and columns.stop - 1 > rows.start + past:  # the diagonal passes through
-        own = torch.arange(rows.start, rows.stop, device=scores.device)[:, None] + past
+    if causal and columns.stop - 1 > rows.start + past:  # on the diagonal
+        own = torch.arange(rows.start, rows.stop, device=scores.device) + past
         place = torch.arange(columns.start, columns.stop, device=scores.device)
-        scores = scores.masked_fill(place > own, -torch.inf)
+        scores = scores.masked_fill(place > own[:, None], -torch.inf)
     return scores
 
 

@@ -93,7 +93,7 @@ def online_softmax_update(
     dtype = m.dtype
     m, l, o, scores, values = map(widen, (m, l, o, scores, values))
     new_m = np.maximum(m, scores.max(axis=-1))  # (..., n_q)
-    # Where nothing has been seen the maximum is −∞: with 0 in its place, exp(−∞ − 0) is 0.
+    # Nothing seen: the maximum is −∞; with 0 in its place, exp(−∞ − 0) is 0.
     shift = np.where(new_m == -np.inf, 0.0, new_m).astype(m.dtype)
     shrink = np.exp(m - shift)  # (..., n_q)
     exps = np.exp(scores - shift[..., None])  # (..., n_q, b)
@@ -105,7 +105,7 @@ def online_softmax_update(
 def merge_partials(
     output_a: NDArray, lse_a: NDArray, output_b: NDArray, lse_b: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """Merge what queries got from two parts of the keys into what they get from both.
+    """Merge what queries got from two parts of the keys into what both give.
 
     With ``lse = log Σ e^s`` over a part's scores, the whole's sum of exponentials is
     ``e^lse_a + e^lse_b``, and each output counts as its part of it.
@@ -147,7 +147,8 @@ def merge_partials(
     a, b = np.exp(a - shift), np.exp(b - shift)  # (..., n_q)
     nothing = a + b == 0.0
     total = np.where(nothing, 1.0, a + b).astype(a.dtype)
-    output = (a / total)[..., None] * widen(output_a) + (b / total)[..., None] * widen(output_b)
+    a, b = (a / total)[..., None], (b / total)[..., None]  # (..., n_q, 1)
+    output = a * widen(output_a) + b * widen(output_b)
     lse = np.where(nothing, -np.inf, shift + np.log(total))
     return output.astype(output_a.dtype), lse.astype(lse_a.dtype)
 
@@ -155,7 +156,7 @@ def merge_partials(
 def visible_tiles(
     n_q: int, n_k: int, block_q: int, block_k: int, causal: bool = False
 ) -> list[tuple[int, int]]:
-    """Return which tiles of the table of scores have an entry that a query may look at.
+    """Return which tiles of the table of scores have an entry that may be seen.
 
     Tile (i, j) holds the queries from ``i block_q`` and the keys from ``j block_k`` on. Under a
     causal mask, tiles that lie whole above the diagonal are left out.
@@ -340,18 +341,21 @@ def flash_attention_backward(
             d_weights = d_out @ values.swapaxes(-2, -1)
             d_scores = weights * (d_weights - delta[..., None]) * scale
             d_q[..., rows, :] += d_scores @ keys
-            d_k[..., columns, :] += _shared(d_scores.swapaxes(-2, -1) @ queries, groups)
-            d_v[..., columns, :] += _shared(weights.swapaxes(-2, -1) @ d_out, groups)
+            d_keys = d_scores.swapaxes(-2, -1) @ queries
+            d_values = weights.swapaxes(-2, -1) @ d_out
+            d_k[..., columns, :] += _shared(d_keys, groups)
+            d_v[..., columns, :] += _shared(d_values, groups)
     return d_q.astype(q.dtype), d_k.astype(k.dtype), d_v.astype(v.dtype)
 
 
 def _strips(
     n_q: int, n_k: int, block_q: int, block_k: int, causal: bool
 ) -> Iterator[tuple[slice, list[slice]]]:
-    """Yield each row of tiles: where its queries are, and where the keys of each tile are."""
+    """Yield each row of tiles: where its queries are, and each tile's keys."""
     tiles = visible_tiles(n_q, n_k, block_q, block_k, causal)
     for i, strip in groupby(tiles, key=lambda tile: tile[0]):
-        columns = [slice(j * block_k, min((j + 1) * block_k, n_k)) for _, j in strip]
+        starts = [j * block_k for _, j in strip]
+        columns = [slice(at, min(at + block_k, n_k)) for at in starts]
         yield slice(i * block_q, min((i + 1) * block_q, n_q)), columns
 
 
@@ -365,17 +369,18 @@ def _tile(
     causal: bool,
 ) -> NDArray:
     """Return a tile of scores, −∞ where a query may not look."""
-    scores = queries @ keys.swapaxes(-2, -1) / sqrt(queries.shape[-1])  # (..., b_q, b_k)
+    scale = sqrt(queries.shape[-1])
+    scores = queries @ keys.swapaxes(-2, -1) / scale  # (..., b_q, b_k)
     if mask is not None:
-        if mask.ndim > 0 and mask.shape[-1] > 1:  # an axis of 1 is the same for all tiles
+        if mask.ndim > 0 and mask.shape[-1] > 1:  # an axis of 1 is for all
             mask = mask[..., columns]
         if mask.ndim > 1 and mask.shape[-2] > 1:
             mask = mask[..., rows, :]
         scores = np.where(mask, scores, -np.inf)
-    if causal and columns.stop - 1 > rows.start + past:  # the diagonal passes through
-        own = np.arange(rows.start, rows.stop)[:, None] + past
+    if causal and columns.stop - 1 > rows.start + past:  # on the diagonal
+        own = np.arange(rows.start, rows.stop) + past
         place = np.arange(columns.start, columns.stop)
-        scores = np.where(place > own, -np.inf, scores)
+        scores = np.where(place > own[:, None], -np.inf, scores)
     return scores
 
 
