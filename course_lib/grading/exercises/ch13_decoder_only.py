@@ -135,7 +135,7 @@ _CASES = [
         "grouped keys, 8 heads on 2 | two matrices become narrower",
         _config(11, 16, 3, 8, 20, num_key_value_heads=2, tie_word_embeddings=False),
     ),
-    case("keys that are missing | what they mean then", _config(9, 12, 2, 4, 15)),
+    case("keys that are missing | what they mean then", _config(9, 16, 2, 4, 15)),
     case(
         "heads of a width of their own | d/h isn't asked",
         _config(13, 20, 3, 4, 24, num_key_value_heads=2, head_dim=8, tie_word_embeddings=True),

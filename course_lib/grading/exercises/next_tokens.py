@@ -504,7 +504,7 @@ def _moved(a: NDArray, b: NDArray) -> NDArray:
 
 
 def _no_later(seen: NDArray) -> NDArray:
-    return ~np.triu(seen, k=1).any(axis=1)
+    return np.asarray(~np.triu(seen, k=1).any(axis=1))
 
 
 def _family(predicts: NDArray, seen: NDArray) -> int:
@@ -680,7 +680,7 @@ _PROBE_WRONG = [
     ),
     wrong(
         _probe(
-            predicts=lambda seen: ~np.triu(seen).any(axis=1),
+            predicts=lambda seen: np.asarray(~np.triu(seen).any(axis=1)),
             family=lambda p, seen: _family(_no_later(seen), seen),
         ),
         "itself counted as later | No place predicts with you, since all see themselves. The token "
@@ -693,7 +693,7 @@ _PROBE_WRONG = [
     ),
     wrong(
         _probe(
-            predicts=lambda seen: ~np.tril(seen, -1).any(axis=1),
+            predicts=lambda seen: np.asarray(~np.tril(seen, -1).any(axis=1)),
             family=lambda p, seen: _family(_no_later(seen), seen),
         ),
         "earlier for later | You ask whether a place sees tokens *before* it. → On which side of "
