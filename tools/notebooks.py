@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools import execute, stored
+from tools import execute, paragraphs, stored
 from tools.config import Address, read_address
 from tools.drift import ADVICE, find_drift
 from tools.manuscript import find_manuscripts
@@ -164,7 +164,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     points = points_of(root)
     try:
         if options.check:
-            found = find_drift(root, options.names, points)
+            found = paragraphs.find_drift(root) + find_drift(root, options.names, points)
             for line in found:
                 print(line)
             if found:
@@ -172,6 +172,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             else:
                 print("Notebooks and manuscripts agree.")
             return 1 if found else 0
+        if paragraphs.write(root):
+            print(f"wrote {paragraphs.TARGET.as_posix()}")
         outcome = generate(
             root,
             options.names,

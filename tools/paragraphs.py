@@ -1,0 +1,126 @@
+"""Take the paragraphs of chapters 00 to 12 for ``course_lib.data.book``, which chapter 15 searches.
+
+``python -m tools.paragraphs`` writes the file; `make notebooks` does so, too, before it runs
+anything, and the drift check says when the file isn't what the manuscripts give.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from textwrap import fill
+
+from tools.problem import Problem
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path("course_lib/data/book_text.py")
+CHAPTERS = range(13)
+SHORTEST = 100  # characters
+HEAD = '''\
+"""The text of chapters 00 to 12. Generated from the manuscripts by ``tools/paragraphs.py``."""
+
+TEXT = r"""
+'''
+
+_FENCE = re.compile(r"^(`{3,}).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+_DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
+_ITEM = re.compile(r"^\s*(?:[-*]|\d+\.)\s+", re.MULTILINE)
+_LINK = re.compile(r"!?\[([^\]]*)\]\((?:[^()]|\([^()]*\))*\)")
+_TAG = re.compile(r"</?(?:a|b|br|div|em|i|p|span|strong|sub|summary|sup)\b[^<>]*>")
+_SIGNS = {
+    "…": "dots|ldots|cdots", "·": "cdot", "×": "times", "|": "mid", "√": "sqrt", "∞": "infty",
+    "≤": "le|leq", "≥": "ge|geq", "≠": "ne|neq", "≈": "approx", "∈": "in",
+}  # fmt: skip
+_QUESTIONS = "Check yourself"
+
+
+def paragraphs_of(text: str) -> list[tuple[str, str]]:
+    """Return sections and paragraphs of a chapter's manuscript.
+
+    Parameters
+    ----------
+    text : str
+        With its front matter.
+
+    Returns
+    -------
+    list of pairs
+        The title of the section, which is the chapter's before the first one; and a paragraph in
+        one line, without marks of Markdown and TeX. Code, displayed formulas, tables, questions and
+        what is folded away are left out.
+    """
+    body = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
+    body = _DETAILS.sub("", _FENCE.sub("", body))
+    body = re.sub(r"\$\$.*?\$\$", "", body, flags=re.DOTALL)
+    body = re.sub(r"^> ?", "", body, flags=re.MULTILINE)
+    body = _ITEM.sub("\n\n", body)
+    found, section = [], ""
+    for block in re.split(r"\n\s*\n", body):
+        block = " ".join(block.split())
+        heading = re.match(r"#+ (.*)", block)
+        if heading:
+            section = _plain(heading[1])
+        elif section != _QUESTIONS and not block.startswith(("|", "<", "+++", "The [exercises]")):
+            plain = _plain(block)
+            if len(plain) >= SHORTEST:
+                found.append((section, plain))
+    return found
+
+
+def _plain(text: str) -> str:
+    """Return a text without marks of Markdown and TeX."""
+    text = _LINK.sub(r"\1", text)
+    text = _TAG.sub("", text)
+    for sign, name in _SIGNS.items():
+        text = re.sub(rf"\\(?:{name})(?![a-zA-Z])", sign, text)
+    text = re.sub(r"\*\*|`|\\(?:text|math[a-z]+|[lr]vert|left|right|[,;! ])", "", text)
+    text = re.sub(r"(?<!\w)\*(\S[^*]*)\*", r"\1", text)
+    return " ".join(re.sub(r"[$\\{}]", "", text).split())
+
+
+def generate(root: Path = ROOT) -> str:
+    """Return what the file should hold.
+
+    Raises
+    ------
+    Problem
+        If a chapter's text can't be written as a Python string.
+    """
+    parts = []
+    folder = root / "manuscript" / "chapters"
+    for number in CHAPTERS:
+        for path in sorted(folder.glob(f"{number:02d}_*.md")):
+            parts.append(f"# {path.stem}")
+            last = ""
+            for section, paragraph in paragraphs_of(path.read_text(encoding="utf-8")):
+                if section != last:
+                    parts.append(f"## {section}")
+                    last = section
+                parts.append(fill(paragraph, 96, break_long_words=False, break_on_hyphens=False))
+    text = "\n\n".join(parts)
+    if '"""' in text:
+        raise Problem('a paragraph of the chapters holds """, which the file of the text can\'t')
+    return f'{HEAD}{text}\n"""\n'
+
+
+def find_drift(root: Path = ROOT) -> list[str]:
+    """Return what is wrong with the file, in a line; nothing where a project has none."""
+    path = root / TARGET
+    if not path.is_file() or path.read_text(encoding="utf-8") == generate(root):
+        return []
+    return [f"{TARGET.as_posix()}: a chapter's text has changed since it was generated"]
+
+
+def write(root: Path = ROOT) -> bool:
+    """Write the file where it is another one; tell whether it was. A project without stays so."""
+    if not find_drift(root):
+        return False
+    (root / TARGET).write_text(generate(root), encoding="utf-8")
+    return True
+
+
+if __name__ == "__main__":
+    (ROOT / TARGET).touch()
+    print(f"wrote {TARGET}" if write() else f"{TARGET} is up to date")
+    sys.exit(0)
