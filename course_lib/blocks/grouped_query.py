@@ -34,7 +34,7 @@ __all__ = ["GroupedQueryAttention", "grouped_query_attention", "pool_kv_heads", 
 
 
 def repeat_kv(x: Tensor, n_groups: int) -> Tensor:
-    """Let every head of keys or values stand next to itself, once for each query head it serves.
+    """Let each head of keys or values stand next to itself, for all that it serves.
 
     Query head i asks the keys of head i // n_groups: with two heads of keys and four of queries,
     the heads are 0, 0, 1, 1.
@@ -77,7 +77,7 @@ def grouped_query_attention(
     n_kv_heads: int,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Let h query heads attend, each to the keys and values that it shares with its group.
+    """Let h query heads attend, each to keys and values shared with its group.
 
     Multi-head attention with the heads of keys and values repeated: query head i asks head
     ``i // (n_heads // n_kv_heads)``. Only h_kv heads of keys and values are computed, and only they

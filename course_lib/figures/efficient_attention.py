@@ -167,7 +167,10 @@ def _logarithmic(figure: Figure, lengths: np.ndarray) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
     first, last = int(np.ceil(np.log2(lengths[0]))), int(np.log2(lengths[-1]))
-    marks = [2.0**k for k in range(first, last + 1, 1 if last - first < 5 else 2 if last - first < 9 else 3)]
+    marks = [
+        2.0**k
+        for k in range(first, last + 1, 1 if last - first < 5 else 2 if last - first < 9 else 3)
+    ]
     axes.xaxis.set_major_locator(FixedLocator(marks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

@@ -28,7 +28,7 @@ __all__ = ["grouped_query_attention", "pool_kv_heads", "repeat_kv"]
 
 
 def repeat_kv(x: NDArray, n_groups: int) -> NDArray:
-    """Let every head of keys or values stand next to itself, once for each query head it serves.
+    """Let each head of keys or values stand next to itself, for all that it serves.
 
     Query head i asks the keys of head i // n_groups: with two heads of keys and four of queries,
     the heads are 0, 0, 1, 1.
@@ -70,7 +70,7 @@ def grouped_query_attention(
     n_kv_heads: int,
     mask: NDArray | None = None,
 ) -> tuple[NDArray, NDArray]:
-    """Let h query heads attend, each to the keys and values that it shares with its group.
+    """Let h query heads attend, each to keys and values shared with its group.
 
     Multi-head attention with the heads of keys and values repeated: query head i asks head
     ``i // (n_heads // n_kv_heads)``. Only h_kv heads of keys and values are computed, and only they
