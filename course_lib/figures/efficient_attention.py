@@ -86,9 +86,11 @@ The weights take 12.6 GiB.'
         for (colour, dashes), (name, row) in zip(_LOOKS, rows.items(), strict=True):
             axes.plot(x, row / 2**30, color=colour, linestyle=dashes, label=name)
         axes.axhline(weights / 2**30, color=MUTED, linewidth=1.4)
+        above = weights > max(row[-1] for row in rows.values())  # as high as the legend
         axes.annotate(
-            "the weights", (0.97, weights / 2**30), (0, 4), textcoords="offset points",
-            xycoords=("axes fraction", "data"), ha="right", va="bottom", color=MUTED,
+            "the weights", (0.97 if above else 0.03, weights / 2**30), (0, 4), va="bottom",
+            textcoords="offset points", xycoords=("axes fraction", "data"), color=MUTED,
+            ha="right" if above else "left",
         )  # fmt: skip
         _logarithmic(figure, x)
         axes.set_xlabel("tokens of one text")

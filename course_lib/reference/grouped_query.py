@@ -28,7 +28,7 @@ __all__ = ["grouped_query_attention", "pool_kv_heads", "repeat_kv"]
 
 
 def repeat_kv(x: NDArray, n_groups: int) -> NDArray:
-    """Let each head of keys or values stand next to itself, for all that it serves.
+    """Repeat each head of keys or values, once for each query head it serves.
 
     Query head i asks the keys of head i // n_groups: with two heads of keys and four of queries,
     the heads are 0, 0, 1, 1.
@@ -135,7 +135,7 @@ def grouped_query_attention(
 
 
 def pool_kv_heads(w: NDArray, n_heads: int, n_kv_heads: int) -> NDArray:
-    """Make the matrix of fewer heads of keys or values: the mean of each group's matrices.
+    """Make the matrix of fewer heads of keys or values: each group's mean.
 
     What a trained multi-head model's W_K and W_V become before it is trained a little further with
     grouped queries, or with one head of keys and values.
