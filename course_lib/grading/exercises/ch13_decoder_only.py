@@ -74,6 +74,12 @@ def _by_get(config: Config) -> tuple[int, int, int, int]:
     return d, h, config.get("num_key_value_heads", h), config.get("head_dim", d // h)
 
 
+def _by_keys(config: Config) -> tuple[int, int, int, int]:
+    d, h, h_kv, _ = _heads(config)
+    width = config.get("head_dim")
+    return d, h, h_kv, d // h_kv if width is None else width
+
+
 def _by_key(config: Config) -> tuple[int, int, int, int]:
     d, h = config["hidden_size"], config["num_attention_heads"]
     return d, h, config["num_key_value_heads"], config["head_dim"]
@@ -107,6 +113,12 @@ def _counted(
         return (*parts, total(*parts))
 
     return count
+
+
+def _of_one_layer(config: Config) -> Any:
+    embeddings, attention, mlp, norms, total = _counted()(config)
+    n_layers = config["num_hidden_layers"]
+    return embeddings, attention // n_layers, mlp // n_layers, norms, total
 
 
 def _config(v: int, d: int, n_layers: int, h: int, d_ff: int, **more: Any) -> dict[str, Any]:
@@ -295,6 +307,21 @@ _WRONG = [
         _counted(layers=lambda n_layers: 1),
         "one layer | Your attention and network are those of a single layer. → For what is the "
         "count to be?",
+    ),
+    wrong(
+        _counted(heads=_by_keys),
+        "d/h_kv for the width of a head | You divide d by the number of heads of keys. → Whose "
+        "heads share the width d, if nothing else is said?",
+    ),
+    wrong(
+        _of_one_layer,
+        "parts of one layer | Your total is right, and attention and network are those of one "
+        "layer. → For what are all five numbers to be?",
+    ),
+    wrong(
+        _counted(norms=lambda d, n_layers: d),
+        "the last norm alone | You count the norm behind the last block, and those inside of the "
+        "blocks are missing. → How many does a block have?",
     ),
     wrong(
         _counted(total=lambda tables, attention, mlp, norms: attention + mlp + norms),

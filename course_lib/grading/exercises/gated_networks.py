@@ -283,6 +283,41 @@ _GATED_WRONG = [
         "ReLU gates | Your gates are cut off at 0, except in the GELU by tanh. That's ReGLU. → "
         "What do SiLU and GELU do with a gate of −1?",
     ),
+    wrong(
+        _gated(silu=lambda x: x / (1.0 + np.exp(x))),
+        "the sign in the exponent | Your SiLU lets through what is below 0 and shuts off what is "
+        "above. → What does σ(4) come near to, and what does exp(−4)?",
+    ),
+    wrong(
+        _gated(gelu=lambda x: 0.5 * x * (1.0 + _erf(x * sqrt(2.0)))),
+        "√2 multiplied | Your exact GELU is too steep: inside `erf` you multiply by √2. → Which "
+        "operation stands between g and √2 in the formula?",
+    ),
+    wrong(
+        _gated(gelu=lambda x: 2.0 * _gelu(x)),
+        "½ forgotten in the exact GELU | Your exact GELU is twice as large as it should be. → What "
+        "are the smallest and largest values of 1 + erf?",
+    ),
+    wrong(
+        _gated(gelu_tanh=lambda x: 2.0 * gelu_tanh(x)),
+        "½ forgotten in GELU by tanh | Your GELU by tanh is twice as large as it should be. → What "
+        "are the smallest and largest values of 1 + tanh?",
+    ),
+    wrong(
+        _gated(gelu_tanh=lambda x: 0.5 * x * (2.0 * gelu_tanh(x) / np.where(x == 0, 1, x) - 1.0)),
+        "1 forgotten in GELU by tanh | Your GELU by tanh is the same left and right of 0: without "
+        "the 1 the bracket goes from −1 to 1. → Between which numbers must a share stay?",
+    ),
+    wrong(
+        _gated(gelu_tanh=_tanh(lambda x: sqrt(2 / pi) * (x + 0.44715 * x**3))),
+        "a digit lost | In the GELU by tanh the cube counts ten times as much as it should. → How "
+        "many zeros stand behind the point?",
+    ),
+    wrong(
+        _gated(gelu_tanh=_tanh(lambda x: sqrt(pi / 2) * (x + 0.044715 * x**3))),
+        "√(π/2) | In the GELU by tanh the fraction under the root is upside down, so that it's too "
+        "steep. → Is the slope above or below 1?",
+    ),
 ]
 
 
@@ -443,8 +478,8 @@ _ADDED_CASES = [
         _stream(3, 4, spread=500.0, dtype="float16"),
     ),
     case(
-        "float16, tiny numbers | nor have these",
-        _stream(3, 4, spread=0.002, dtype="float16"),
+        "float16, tiny numbers, ε = 10⁻⁹ | nor have these",
+        _stream(3, 4, spread=0.0002, dtype="float16", eps=1e-9),
     ),
 ]
 
@@ -556,6 +591,30 @@ _ADDED_WRONG = [
         _in_place,
         "the stream overwritten | The numbers are right, but the caller's stream has been changed. "
         "→ Which line writes into `stream` itself: is it `+=`?",
+    ),
+    wrong(
+        _added(size=lambda x, eps: np.sqrt(x.var(axis=-1, keepdims=True) + eps)),
+        "divided by the standard deviation | You divide by the standard deviation, for which the "
+        "mean is taken away first. → Squares of which numbers does the root *mean square* take?",
+    ),
+    wrong(
+        _added(size=lambda x, eps: np.sqrt((x**2).mean(axis=1, keepdims=True) + eps)),
+        "along axis 1 | For one sequence that's right. In a batch axis 1 is that of the tokens. → "
+        "Which number names the last axis, however many stand in front?",
+    ),
+    wrong(
+        _added(add=lambda stream, update: stream - update),
+        "subtracted | You take the update away from the stream, with the norm of that difference. "
+        "→ With which sign does a sublayer's answer enter the stream?",
+    ),
+    wrong(
+        _added(
+            size=lambda x, eps: np.sqrt(
+                (x**2).sum(axis=-1, keepdims=True) / (x.shape[-1] - 1) + eps
+            ),
+        ),
+        "divided by d − 1 | Your mean square divides by d − 1, as an estimate from a sample "
+        "does. → How many squares are there in a token of width d?",
     ),
 ]
 

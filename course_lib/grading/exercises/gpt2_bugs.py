@@ -112,6 +112,12 @@ def _across_tokens(fused: NDArray, h: int) -> Any:
     return [y.reshape(*lead, h, n, width // 3 // h) for y in parts]
 
 
+def _thirds_of_the_text(fused: NDArray, h: int) -> Any:
+    *lead, n, width = fused.shape
+    parts = fused.reshape(*lead, 3, n, h, width // 3 // h)
+    return np.moveaxis(parts, -4, 0).swapaxes(-3, -2)
+
+
 def _gelu_half(y: NDArray) -> NDArray:
     return y * (1.0 + np.tanh(sqrt(2 / pi) * y + 0.044715 * y**3)) / 2
 
@@ -331,6 +337,26 @@ _WRONG = [
         _block(bend=_gelu_square),
         "a square in GELU | GELU has a square where a cube belongs. → Which power of y changes "
         "sign with y?",
+    ),
+    wrong(
+        _block(bend=lambda y: y * (1.0 + np.tanh(y + 0.044715 * y**3)) / 2),
+        "GELU without its factor | GELU has lost its √(2/π): the bracket is there, and nothing in "
+        "front of it. → Which number multiplies the bracket in the formula?",
+    ),
+    wrong(
+        _block(bend=lambda y: y * (1.0 + np.tanh(2 / pi * (y + 0.044715 * y**3))) / 2),
+        "2/π without the root | GELU's bracket is multiplied by 2/π in the place of its root. → "
+        "Which number multiplies the bracket in the formula?",
+    ),
+    wrong(
+        _block(bend=lambda y: y * (1.0 + np.tanh(sqrt(2 / pi) * (y + 0.44715 * y**3))) / 2),
+        "a digit lost in GELU | In GELU the cube counts ten times as much as it should. → How many "
+        "zeros stand behind the point?",
+    ),
+    wrong(
+        _block(parts=_thirds_of_the_text),
+        "the 3 before the tokens | You reshape to an axis of 3 that stands before the tokens, so "
+        "that the first third of the *text* makes queries. → Which axis does a reshape split?",
     ),
     wrong(
         _block(bend=lambda y: np.maximum(y, 0.0)),

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from course_lib.grading.exercises.attention_variants import cut, every_other, merge, softmax, split
+from course_lib.grading.exercises.attention_variants import (
+    cut,
+    every_other,
+    merge,
+    paste,
+    softmax,
+    split,
+)
 from course_lib.grading.exercises.entries import case, wrong
-from course_lib.grading.exercises.gated_networks import silu
+from course_lib.grading.exercises.gated_networks import gelu_tanh, silu
 from course_lib.grading.exercises.inputs import draw
 from course_lib.grading.model import Alternative, Exercise
 from course_lib.reference import feed_forward as ref_ffn
@@ -124,11 +131,14 @@ def _block(
     seen: Callable[[int], NDArray] = _causal,
     weigh: Callable[[NDArray], NDArray] = softmax,
     late: bool = False,
+    hidden: float = -np.inf,
     project: bool = True,
     gate: Callable[[NDArray, NDArray], NDArray] = lambda g, up: silu(g) * up,
     base_of: Callable[[float], float] = lambda base: base,
     eps_of: Callable[[float], float] = lambda eps: eps,
     parallel: bool = False,
+    reads: Callable[..., Any] | None = None,
+    onto: Callable[[Any, Any], Any] | None = None,
     finish: Callable[[Any], Any] = lambda y: y,
 ) -> Callable[..., Any]:
     """Return the block with some steps replaced."""
@@ -159,7 +169,7 @@ def _block(
             scores = z["q"] @ k.swapaxes(-2, -1)
             scores = scores / scale(width, y.shape[-1], n_kv_heads * width)
             mask = seen(y.shape[-2])
-            table = weigh(scores) * mask if late else weigh(np.where(mask, scores, -np.inf))
+            table = weigh(scores) * mask if late else weigh(np.where(mask, scores, hidden))
             out = merge(table @ v)
             return linear(out, w["o"]) if project else out
 
@@ -170,7 +180,10 @@ def _block(
             first, second = normed(norms[0]), normed(norms[1])
             if parallel:
                 return finish(x + attention(first(x)) + network(second(x)))
-            return finish(around[1](around[0](x, attention, first), network, second))
+            y = around[0](x, attention, first)
+            read = second if reads is None else (lambda _: second(reads(x, first)))
+            z = around[1](y, network, read)
+            return finish(z if onto is None else z - y + onto(x, y))
 
     return block
 
@@ -543,6 +556,78 @@ _WRONG = [
         _block(names=_swap(_ATTENTION["k"], _ATTENTION["v"])),
         "keys and values changed places | You make the keys with `v_proj` and the values with "
         "`k_proj`. Both have the same shape. → Which of the two is compared with queries?",
+    ),
+    wrong(
+        _block(around=(_pre, lambda x, f, norm: x + f(x))),
+        "no norm before the network | Round attention you're right. The network reads the stream "
+        "as it is. → Which vector of the dictionary does your function never use?",
+    ),
+    wrong(
+        _block(around=(lambda x, f, norm: x + f(x), _pre)),
+        "no norm before attention | Round the network you're right. Attention reads the stream as "
+        "it is. → Which vector of the dictionary does your function never use?",
+    ),
+    wrong(
+        _block(reads=lambda x, first: first(x)),
+        "a norm of a norm | Your network reads what attention has read, normalised once more. It "
+        "knows nothing of what attention said. → Of which tokens is the second norm?",
+    ),
+    wrong(
+        _block(onto=lambda x, y: x),
+        "attention lost | Your network's answer is added to the tokens as they came in, so that "
+        "what attention said has gone from the stream. → What is the sum behind attention for?",
+    ),
+    wrong(
+        _block(
+            rms=lambda x, gamma, eps: (
+                x / (np.sqrt((x**2).mean(axis=-1, keepdims=True)) + eps) * gamma
+            )
+        ),
+        "ε outside the root | With a tiny ε it can hardly be seen, with ε = 0.1 it can: you add ε "
+        "to the root. → To what is it added in RMSNorm?",
+    ),
+    wrong(
+        _block(rms=lambda x, gamma, eps: _rms(x, np.ones_like(gamma), eps)),
+        "γ left out | Your norms divide by a token's size, and what the model has learned for them "
+        "is missing. → Which two vectors of the dictionary does your function never use?",
+    ),
+    wrong(
+        _block(rms=lambda x, gamma, eps: _rms(x, 1.0 + gamma, eps)),
+        "1 + γ | this exercise uses γ as it is; you multiply by 1 + γ, which is Gemma's way of "
+        "storing it. → By what does Llama's norm multiply?",
+        variant=True,
+    ),
+    wrong(
+        _block(turn=lambda x, angles: _turned(x, -angles)),
+        "turned backwards | You turn queries and keys in the other direction, or count positions "
+        "from the end. → At which position does the first token stand?",
+    ),
+    wrong(
+        _block(merge=paste),
+        "heads not brought back | What the heads say is put together as (h, n, w) lies, without "
+        "the swap of axes, so that tokens are mixed. → Which axis has to stand before the last one "
+        "when heads are joined?",
+    ),
+    wrong(
+        _block(hidden=0.0),
+        "hidden scores of 0 | Later tokens get the score 0, which is an ordinary score and gets "
+        "its share. → Which score becomes a weight of 0?",
+    ),
+    wrong(
+        _block(gate=lambda g, up: gelu_tanh(g) * up),
+        "gated by GELU | this exercise uses SiLU for the gate, as Llama does; yours is a GELU, "
+        "which is Gemma's. → Which activation does the text name?",
+        variant=True,
+    ),
+    wrong(
+        _block(gate=lambda g, up: silu(g) * g),
+        "the gate gates itself | Your network uses `gate_proj` twice, and `up_proj` never. → With "
+        "what is the bent gate multiplied?",
+    ),
+    wrong(
+        _block(gate=lambda g, up: silu(up) * up),
+        "up gates itself | You use `up_proj` twice in your network, and `gate_proj` never. → What "
+        "is to be bent?",
     ),
     wrong(
         _in_place,

@@ -80,6 +80,7 @@ def _loss(
     mean: Callable[[NDArray, NDArray], Any] = _mean,
     size: Callable[[NDArray, NDArray, NDArray], Any] = _of_targets,
     bits: Callable[[Any, Any, Any], Any] = lambda loss, tokens, size: loss * tokens / log(2) / size,
+    without: bool = False,
     returns: Callable[[Any, Any], Any] = lambda loss, bits: (loss, bits),
 ) -> Callable[..., Any]:
     """Return the loss with some steps replaced."""
@@ -87,6 +88,8 @@ def _loss(
     def computed(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
         with np.errstate(all="ignore"):
             losses, counts = -pick(logs(logits), ids), counted(documents)
+            if without:
+                counts = counts & (n_bytes[ids[:, 1:]] > 0)
             loss = mean(losses, counts)
             total = bits(loss, counts.sum(), size(ids, counts, n_bytes))
             return returns(loss, total)
@@ -189,6 +192,26 @@ def _rolled(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray)
     return losses[counts].mean(), losses[counts].sum() / log(2) / n_bytes[targets[counts]].sum()
 
 
+def _of_all_places(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    with np.errstate(all="ignore"):
+        loss, bits = _loss()(logits, ids, documents, n_bytes)
+    return loss * _inside(documents).mean(), bits
+
+
+def _without_free_bits(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    return (
+        _loss()(logits, ids, documents, n_bytes)[0],
+        _loss(without=True)(logits, ids, documents, n_bytes)[1],
+    )
+
+
+def _mean_of_ratios(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    targets, counts = ids[:, 1:], _inside(documents)
+    losses = -_taken(_log_softmax(logits[:, :-1]), targets)
+    each = losses / log(2) / np.maximum(n_bytes[targets], 1)
+    return losses[counts].mean(), each[counts].mean()
+
+
 _LOSS_WRONG = [
     wrong(
         _unshifted,
@@ -240,12 +263,41 @@ _LOSS_WRONG = [
         "counts for more. → How many predictions are there in the whole batch?",
     ),
     wrong(
-        _loss(
-            mean=lambda losses, counts: np.where(counts, losses, 0.0).mean(),
-            bits=lambda loss, tokens, size: loss * np.nan,
-        ),
-        "a mean over all places, and no bits | You divide by the number of places, also those that "
-        "don't count, and bits per byte come out as no number. → How many predictions count?",
+        _of_all_places,
+        "a mean over all places | Your bits per byte are right, and for the loss you divide by the "
+        "number of places, also those that don't count. → How many predictions count?",
+    ),
+    wrong(
+        _loss(mean=lambda losses, counts: losses[counts].mean(), without=True),
+        "<eos> not counted | Tokens without bytes, or with id 0, aren't counted by you. `<eos>` "
+        "has to be foreseen like any other: it's how a text ends. → What alone tells you which "
+        "places count?",
+    ),
+    wrong(
+        _without_free_bits,
+        "the bits of <eos> left out | Your loss is right. In the bits the tokens without bytes are "
+        "missing: they cost something, too. → Which predictions does the total cover?",
+    ),
+    wrong(
+        _mean_of_ratios,
+        "a mean of ratios | Your loss is right. You divide the bits of each token by its own bytes "
+        "and average that, so that a byte of a long token counts for less. → What is divided by "
+        "what, and how often?",
+    ),
+    wrong(
+        _loss(bits=lambda loss, tokens, size: loss * tokens / log(10) / size),
+        "log 10 | Your loss is right, and the other number is in decimal digits. → How many bits "
+        "has a nat?",
+    ),
+    wrong(
+        _loss(bits=lambda loss, tokens, size: loss * tokens / log(2) / size / 8),
+        "8 bits to a byte | Your loss is right, and you divide by 8 as well: that's bits per *bit* "
+        "of the text. → Per what are they to be?",
+    ),
+    wrong(
+        _loss(pick=lambda logs, ids: logs[:, :-1].max(axis=-1)),
+        "the likeliest token | You score the token that the model thinks likeliest at each place. "
+        "→ Which token really comes next?",
     ),
     wrong(
         _loss(
@@ -420,6 +472,9 @@ class Probed:
         Whether each even token is the same to the model as the odd one above it.
     noise : float, default 0
         Rounding: how far any token moves all outputs.
+    width : int, default 4
+        Of the outputs: 1, or 4 numbers whose sum is 0, of which two are moved by the tokens at
+        even places, and two by those at odd ones.
 
     Examples
     --------
@@ -439,13 +494,15 @@ class Probed:
         seed: int,
         twins: bool = False,
         noise: float = 0.0,
+        width: int = 4,
     ) -> None:
         rng = np.random.default_rng([seed, 6])
-        self._name, self._seen, self._noise = name, seen, noise
-        self._rows = rng.normal(size=(vocab_size, 4))
+        self._name, self._seen, self._noise, self._width = name, seen, noise, width
+        self._tokens = rng.permutation(np.linspace(-1.5, 1.5, vocab_size))
         if twins:
-            self._rows[1::2] = self._rows[: vocab_size - 1 : 2]
-        self._places = rng.normal(size=(*seen.shape, 4)) + 1.5
+            self._tokens[1::2] = self._tokens[: vocab_size - 1 : 2]
+        signs = np.where(np.add.outer(*(np.arange(len(seen)),) * 2) % 3 == 0, -1.0, 1.0)
+        self._places = signs * rng.uniform(0.5, 1.5, seen.shape)
 
     def __repr__(self) -> str:
         return self._name
@@ -460,13 +517,12 @@ class Probed:
             raise ValueError(f"the model takes ids of shape ({n},); got {ids.shape}")
         if ids.dtype.kind not in "iu":
             raise ValueError(f"the model takes whole numbers as ids; got {ids.dtype}")
-        if ids.min() < 0 or ids.max() >= len(self._rows):
-            raise IndexError(f"the model has tokens 0 to {len(self._rows) - 1}; got {ids}")
-        rows = self._rows[ids]  # (n, 4)
-        output = np.stack(
-            [np.tanh((self._places[i] * rows)[self._seen[i]]).sum(axis=0) for i in range(n)]
-        )
-        output = output - output.mean(axis=-1, keepdims=True)
+        if ids.min() < 0 or ids.max() >= len(self._tokens):
+            raise IndexError(f"the model has tokens 0 to {len(self._tokens) - 1}; got {ids}")
+        moved = np.where(self._seen, np.tanh(self._places * self._tokens[ids]), 0.0)  # (n, n)
+        even, odd = moved[:, ::2].sum(axis=1), moved[:, 1::2].sum(axis=1)
+        columns = [even + odd] if self._width == 1 else [even, odd, -odd, -even]
+        output = np.stack(columns, axis=1)
         return output + self._noise * np.sin(ids @ np.arange(1.0, n + 1.0))
 
 
@@ -580,7 +636,10 @@ def _subject(
 _SECRET = "a model that doesn't say how it looks"
 _PROBE_CASES = [
     case("3 tokens, all look at all | an encoder", _subject(_SECRET, _full(3))),
-    case("4 tokens, none looks ahead | a decoder", _subject(_SECRET, np.tri(4, dtype=bool))),
+    case(
+        "4 tokens, 2 kinds, none looks ahead | a decoder",
+        _subject(_SECRET, np.tri(4, dtype=bool), vocab_size=2, width=1),
+    ),
     case(
         "5 tokens, 3 that look at each other | an encoder's part and a decoder's",
         _subject(_SECRET, _prefix(5, 3)),
@@ -618,8 +677,9 @@ _PROBE_WRONG = [
     ),
     wrong(
         _probe(others=lambda token, v: [v - 1]),
-        "replaced by the last token | You put the last token of the vocabulary everywhere, and "
-        "where it stood already nothing changes. → What if the token *is* that one?",
+        "replaced by the last token | Only the last token of the vocabulary counts with you: "
+        "either you try no other, or each try overwrites what the one before has found. → What if "
+        "the token *is* that one?",
     ),
     wrong(
         _probe(moved=lambda a, b: (a != b).any(axis=-1)),
@@ -628,10 +688,41 @@ _PROBE_WRONG = [
     ),
     wrong(
         _probe(moved=lambda a, b: np.abs((a - b).sum(axis=-1)) > 1e-6),
-        "differences that cancel | Nothing moves in your table. If you add up the differences of "
-        "an output's numbers, they cancel, since their mean is always 0 here; if you change `ids` "
-        "itself and compare what you've kept of it, nothing differs either. → Which of `any`, "
-        "`abs` and `sum` comes first?",
+        "differences that cancel | Nothing moves in your table where outputs have four numbers. "
+        "The sum of these four never changes, and no token moves all of them. → How many of an "
+        "output's numbers have to move?",
+    ),
+    wrong(
+        _probe(moved=lambda a, b: np.zeros(len(a), dtype=bool)),
+        "nothing moves at all | Your table is False throughout. The token that stood there moves "
+        "nothing, so not *every* try can be asked to; and an array that's compared with itself "
+        "doesn't differ either. → How many tries have to move an output?",
+    ),
+    wrong(
+        _probe(moved=lambda a, b: np.abs(a - b)[:, 0] > 1e-6),
+        "the first number | You look at the first number of each output. Some tokens move others. "
+        "→ Over which axis does `any` go?",
+    ),
+    wrong(
+        _probe(moved=lambda a, b: (a - b > 1e-6).any(axis=-1)),
+        "only upwards | You see what moves an output's numbers upwards. What moves them downwards "
+        "alone is missed. → What does `abs` do with a difference?",
+    ),
+    wrong(
+        _probe(others=lambda token, v: [other for other in range(1, v) if other != token]),
+        "never token 0 | You try all other tokens but 0. With two kinds of tokens there's nothing "
+        "to try in the place of 1, then. → At which number does `range(1, n)` begin?",
+    ),
+    wrong(
+        _probe(predicts=lambda seen: np.asarray(~np.tril(seen, -1).any(axis=1))),
+        "earlier for later, and what follows | You ask whether a place sees tokens *before* it, "
+        "and the family follows from that. → On which side of the diagonal are those behind it?",
+    ),
+    wrong(
+        _probe(predicts=lambda seen: np.asarray(~np.triu(seen, 1).any(axis=0))),
+        "columns for rows | Your table is right. For `predicts` you go through it along the wrong "
+        "axis: who is seen by earlier places, not who sees later ones. → Which axis does `any` go "
+        "along in a row?",
     ),
     wrong(
         _probe(moved=lambda a, b: np.full(len(a), (np.abs(a - b) > 1e-6).any())),
