@@ -76,9 +76,9 @@ def unit_length(x: Tensor) -> Tensor:
     """
     check_filled("x", x, "(..., d)")
     wide = widen(x)
-    largest = wide.abs().amax(dim=-1, keepdim=True)  # keeps squares from over- or underflowing
+    largest = wide.abs().amax(dim=-1, keepdim=True)  # so squares don't overflow
     scaled = wide / torch.where(largest == 0, 1, largest)
-    squares = (scaled**2).sum(dim=-1, keepdim=True)  # at least 1, or 0 for a vector of zeros
+    squares = (scaled**2).sum(dim=-1, keepdim=True)  # at least 1, or 0
     return (scaled / squares.clamp(min=1).sqrt()).to(x.dtype)
 
 

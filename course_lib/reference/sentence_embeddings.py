@@ -80,9 +80,9 @@ def unit_length(x: NDArray) -> NDArray:
     """
     check_filled("x", x, "(..., d)")
     wide = widen(x)
-    largest = np.abs(wide).max(axis=-1, keepdims=True)  # keeps squares from over- or underflowing
+    largest = np.abs(wide).max(axis=-1, keepdims=True)  # so squares don't overflow
     scaled = wide / np.where(largest == 0, 1, largest)
-    squares = (scaled**2).sum(axis=-1, keepdims=True)  # at least 1, or 0 for a vector of zeros
+    squares = (scaled**2).sum(axis=-1, keepdims=True)  # at least 1, or 0
     return (scaled / np.sqrt(np.maximum(squares, 1))).astype(x.dtype)
 
 
