@@ -176,8 +176,9 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(cut=_first_axis),
-        "tokens split | You split along the first axis, so that half of the tokens gate the other "
-        "half. → Which argument of `np.split` says along which axis?",
+        "tokens split | What you've cut doesn't fit together. `np.split` without an axis cuts "
+        "the tokens in two; and d_ff isn't the width of what comes out. → Along which axis is "
+        "the product cut, and at which column?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: bend(g)),
@@ -550,6 +551,11 @@ _ADDED_WRONG = [
         _added(size=lambda x, eps: _root(x, 0.0)),
         "no ε | Where the update takes all away there's 0/0. → What is added to the mean square so "
         "that this can't happen?",
+    ),
+    wrong(
+        _added(size=lambda x, eps: np.maximum(_root(x, 0.0), eps)),
+        "ε as a lower bound | You divide by the larger one of the root and ε, so that ε has no say "
+        "in any ordinary token. → To what is ε added in the formula?",
     ),
     wrong(
         _added(size=lambda x, eps: _root(x, 1e-6)),

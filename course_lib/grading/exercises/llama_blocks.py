@@ -127,7 +127,7 @@ def _block(
     turn: Callable[[NDArray, NDArray], NDArray] = _turned,
     turns: str = "qk",
     share: Callable[[NDArray, int], NDArray] = _grouped,
-    scale: Callable[[int, int, int], float] = lambda width, d, kv_width: sqrt(width),
+    scale: Callable[[int, int, int, int], float] = lambda width, d, h, h_kv: sqrt(width),
     seen: Callable[[int], NDArray] = _causal,
     weigh: Callable[[NDArray], NDArray] = softmax,
     late: bool = False,
@@ -167,7 +167,7 @@ def _block(
             z |= {letter: turn(z[letter], at) for letter in turns}
             k, v = (share(z[letter], n_heads // n_kv_heads) for letter in "kv")
             scores = z["q"] @ k.swapaxes(-2, -1)
-            scores = scores / scale(width, y.shape[-1], n_kv_heads * width)
+            scores = scores / scale(width, y.shape[-1], n_heads, n_kv_heads)
             mask = seen(y.shape[-2])
             table = weigh(scores) * mask if late else weigh(np.where(mask, scores, hidden))
             out = merge(table @ v)
@@ -245,11 +245,11 @@ _CASES = [
     ),
     case(
         "2 sequences, 4 heads on one of keys | all share it",
-        _drawn(2, n=3, d=8, h=4, h_kv=1, d_ff=6),
+        _drawn(2, n=3, d=8, h=4, h_kv=1, d_ff=6, width=4),
     ),
     case(
         "6 heads on 3 of keys, base 500, ε = 0.1 | the arguments that have defaults",
-        _drawn(2, n=5, d=12, h=6, h_kv=3, d_ff=7, width=4, spread=0.5, base=500.0, eps=0.1),
+        _drawn(2, n=5, d=24, h=6, h_kv=3, d_ff=7, spread=0.5, base=500.0, eps=0.1),
     ),
 ]
 
@@ -293,6 +293,10 @@ _whole_width = _stops(
     lambda x, weights, h, h_kv: len(weights[_ATTENTION["q"]]) != x.shape[-1], "cannot reshape array"
 )
 _without_batch = _stops(lambda x, weights, h, h_kv: x.ndim > 2, "too many values to unpack")
+_without_groups = _stops(lambda x, weights, h, h_kv: 1 < h_kv < h, "cannot be broadcast together")
+_from_the_front = _stops(
+    lambda x, weights, h, h_kv: x.ndim == 2 and h != h_kv, "cannot be broadcast together"
+)
 _without_shared = _stops(lambda x, weights, h, h_kv: h != h_kv, "cannot be broadcast together")
 
 
@@ -468,19 +472,51 @@ _WRONG = [
         "head beside head. → In which order do the rows of `o_proj` expect them?",
     ),
     wrong(
-        _block(scale=lambda width, d, kv_width: 1.0),
+        _block(scale=lambda width, d, h, h_kv: 1.0),
         "not scaled | Scores go into the softmax as they are, divided by nothing. → By what are "
         "they divided, so that a softmax isn't too sure of itself?",
     ),
     wrong(
-        _block(scale=lambda width, d, kv_width: sqrt(d)),
-        "scaled by √d | You divide scores by the root of the model's width. A score is a sum over "
-        "a head. → How many terms has it?",
+        _block(scale=lambda width, d, h, h_kv: sqrt(d)),
+        "scaled by √d | You divide scores by the root of the model's width, or of all heads' "
+        "together. A score is a sum over one head. → How many terms has it?",
     ),
     wrong(
-        _block(scale=lambda width, d, kv_width: float(width)),
+        _block(scale=lambda width, d, h, h_kv: float(width)),
         "scaled without the root | You divide scores by the width of a head, and not by its root. "
         "→ How does the spread of a sum grow with the number of its terms?",
+    ),
+    wrong(
+        _block(scale=lambda width, d, h, h_kv: sqrt(h_kv * width)),
+        "scaled by the width of all keys | You divide scores by the root of how wide all heads of "
+        "keys are together. A score is a sum over one head. → How many terms has it?",
+    ),
+    wrong(
+        _block(scale=lambda width, d, h, h_kv: sqrt(d / h)),
+        "scaled by √(d/h) | Where a head is d/h wide you're right. Here it needn't be, and you "
+        "scale as if it were. → How many terms has a score?",
+    ),
+    wrong(
+        _from_the_front,
+        "an axis counted from the front | In a batch you're right. For one sequence alone the axis "
+        "along which you repeat is another one, since there's none for the batch. → Which number "
+        "names the axis of heads however many axes stand in front?",
+    ),
+    wrong(
+        _without_groups,
+        "one head of keys or all | With one head of keys, or as many as of queries, you're "
+        "right. In between your program stops: 4 heads don't meet 2. → How often is each head "
+        "of keys and values to be repeated, and along which axis?",
+    ),
+    wrong(
+        _block(around=(lambda x, f, norm: x, _pre)),
+        "no attention | Your block is its network alone: tokens know nothing of each other. → "
+        "Which sublayer stands before the network?",
+    ),
+    wrong(
+        _block(around=(_pre, lambda x, f, norm: x)),
+        "no network | Your block is attention alone, and ends behind the first sum. → Which "
+        "sublayer stands behind attention?",
     ),
     wrong(
         _block(seen=lambda n: np.ones((n, n), dtype=bool)),

@@ -198,6 +198,14 @@ def _of_all_places(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: N
     return loss * _inside(documents).mean(), bits
 
 
+def _by_texts(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    losses = -_taken(_log_softmax(logits[:, :-1]), ids[:, 1:])
+    counts = _inside(documents)
+    texts = [losses[counts & (documents[:, 1:] == k)] for k in np.unique(documents[:, 1:][counts])]
+    bits = losses[counts].sum() / log(2) / n_bytes[ids[:, 1:][counts]].sum()
+    return np.mean([text.mean() for text in texts]), bits
+
+
 def _without_free_bits(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
     return (
         _loss()(logits, ids, documents, n_bytes)[0],
@@ -261,6 +269,12 @@ _LOSS_WRONG = [
         _loss(mean=_by_rows),
         "a mean of rows | You take the mean of each row first, so that a token in a short row "
         "counts for more. → How many predictions are there in the whole batch?",
+    ),
+    wrong(
+        _by_texts,
+        "a mean of texts | Your bits per byte are right. For the loss you take the mean of each "
+        "text first, so that a token of a short text counts for more. → How many predictions are "
+        "there in the whole batch?",
     ),
     wrong(
         _of_all_places,
@@ -468,8 +482,8 @@ class Probed:
     seen : boolean array, (n, n)
         True in row i and column j where place i looks at place j.
     vocab_size, seed : int
-    twins : bool, default False
-        Whether each even token is the same to the model as the odd one above it.
+    alike : bool, default False
+        Whether all tokens but number 2 are the same to the model.
     noise : float, default 0
         Rounding: how far any token moves all outputs.
     width : int, default 4
@@ -492,15 +506,15 @@ class Probed:
         *,
         vocab_size: int,
         seed: int,
-        twins: bool = False,
+        alike: bool = False,
         noise: float = 0.0,
         width: int = 4,
     ) -> None:
         rng = np.random.default_rng([seed, 6])
         self._name, self._seen, self._noise, self._width = name, seen, noise, width
         self._tokens = rng.permutation(np.linspace(-1.5, 1.5, vocab_size))
-        if twins:
-            self._tokens[1::2] = self._tokens[: vocab_size - 1 : 2]
+        if alike:
+            self._tokens[:] = np.where(np.arange(vocab_size) == 2, 1.0, -0.5)
         signs = np.where(np.add.outer(*(np.arange(len(seen)),) * 2) % 3 == 0, -1.0, 1.0)
         self._places = signs * rng.uniform(0.5, 1.5, seen.shape)
 
@@ -614,8 +628,11 @@ def _window(n: int, width: int) -> NDArray:
     return np.tri(n, dtype=bool) & ~np.tri(n, k=-width, dtype=bool)
 
 
-def _near(n: int, reach: int) -> NDArray:
-    return np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= reach
+def _short(n: int) -> NDArray:
+    """Let places see their neighbours; the first one sees the third in the place of the second."""
+    seen = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= 1
+    seen[0, 1:3] = [False, True]
+    return seen
 
 
 def _subject(
@@ -648,10 +665,10 @@ _PROBE_CASES = [
         "5 tokens, a window of 2 | a decoder with a short view",
         _subject(_SECRET, _window(5, 2), zeros=True),
     ),
-    case("5 tokens, neighbours | an encoder with a short view", _subject(_SECRET, _near(5, 1))),
+    case("5 tokens, short views | an encoder that looks at few", _subject(_SECRET, _short(5))),
     case(
         "tokens that are alike to the model | another change shows it",
-        _subject(_SECRET, np.tri(5, dtype=bool), vocab_size=6, twins=True),
+        _subject(_SECRET, np.tri(5, dtype=bool), vocab_size=6, alike=True),
     ),
     case(
         "outputs with rounding | 10⁻¹⁰ is no influence",
@@ -712,6 +729,11 @@ _PROBE_WRONG = [
         _probe(others=lambda token, v: [other for other in range(1, v) if other != token]),
         "never token 0 | You try all other tokens but 0. With two kinds of tokens there's nothing "
         "to try in the place of 1, then. → At which number does `range(1, n)` begin?",
+    ),
+    wrong(
+        _probe(predicts=lambda seen: np.append(~np.diagonal(seen, 1), True)),
+        "the next token alone | You ask whether a place sees the token right behind it. One that "
+        "sees the token after that has seen too much as well. → Which tokens are *behind* place 0?",
     ),
     wrong(
         _probe(predicts=lambda seen: np.asarray(~np.tril(seen, -1).any(axis=1))),
