@@ -1,0 +1,197 @@
+"""What only chapter 14's exercises promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from course_lib import accounting
+from course_lib.grading import check
+from course_lib.grading.exercises import attention_tiles, online_softmax, shared_heads
+from course_lib.grading.exercises import ch14_efficient_attention as ch14
+from course_lib.grading.model import Case
+from course_lib.reference import flash, grouped_query
+from course_lib.reference.attention import causal_mask, scaled_dot_product_attention
+from tests.grading.course import answers, manuscript
+
+CACHE, GROUPED, POOL, UPDATE, MERGE, TILES, TILED = ch14.EXERCISES
+
+
+def words(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def seen(n_q: int, n_k: int, window: int | None) -> Any:
+    mask = causal_mask(n_q, n_k)
+    if window is None:
+        return mask
+    back = np.arange(n_k - n_q, n_k)[:, None] - np.arange(n_k)
+    return mask & (back < window)
+
+
+def small(case: Case) -> bool:
+    return not case.name.startswith(("40,000", "65,536"))
+
+
+# -- against the library ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CACHE.cases, ids=lambda case: case.name)
+def test_a_cache_takes_what_the_library_counts(case: Case) -> None:
+    config, n, memory, n_parameters = case.build().values()
+    h = config["num_attention_heads"]
+    h_kv = config.get("num_key_value_heads") or h
+    width = config.get("head_dim") or config["hidden_size"] // h
+    per_token, cache, texts = ch14.cache_plan(config, n, memory, n_parameters)
+    kept = min(n, config.get("sliding_window") or n)
+    for found, tokens in ((per_token, 1), (cache, kept)):
+        numbers = accounting.kv_cache(tokens, config["num_hidden_layers"], h_kv, width)
+        assert found == accounting.memory(numbers["self-attention"], "float16")
+    weights = accounting.memory(n_parameters, "float16")
+    if texts:
+        assert weights + texts * cache <= memory < weights + (texts + 1) * cache
+    else:
+        assert weights + cache > memory
+
+
+def test_the_numbers_of_the_7b_model_are_the_syllabuss() -> None:
+    (case,) = [case for case in CACHE.cases if case.name.startswith("Llama 7B")]
+    config, n, memory, n_parameters = case.build().values()
+    assert ch14.cache_plan(config, n, memory, n_parameters) == (524_288, 16 * 2**30, 3)
+    shared = config | {"num_key_value_heads": 8}
+    assert ch14.cache_plan(shared, n, memory, n_parameters)[:2] == (128 * 2**10, 4 * 2**30)
+
+
+@pytest.mark.parametrize("case", GROUPED.cases, ids=lambda case: case.name)
+def test_a_text_alone_gets_what_it_gets_in_a_batch(case: Case) -> None:
+    q, keys, values, lengths = case.build().values()
+    found = shared_heads.grouped_attention(q, keys, values, lengths)
+    for text, n in enumerate(lengths):
+        k, v = (x[text, :, :n] for x in (keys, values))
+        alone, _ = flash.flash_attention(q[text], k, v, causal=True)
+        np.testing.assert_allclose(found[text], alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", POOL.cases, ids=lambda case: case.name)
+def test_pooled_heads_are_the_librarys(case: Case) -> None:
+    w, h, h_kv, groups = case.build().values()
+    width = w.shape[-1] // (h + 2 * h_kv)
+    q, k, v = np.split(w, [h * width, (h + h_kv) * width], axis=-1)
+    k, v = (grouped_query.pool_kv_heads(x, h_kv, groups) for x in (k, v))
+    found = shared_heads.group_heads(w, h, h_kv, groups)
+    np.testing.assert_allclose(found, np.concatenate([q, k, v], axis=-1), atol=1e-12)
+
+
+@pytest.mark.parametrize("case", UPDATE.cases, ids=lambda case: case.name)
+def test_an_output_so_far_times_l_is_the_librarys_sum(case: Case) -> None:
+    m, l, o, scores, values = case.build().values()
+    found = online_softmax.update_output(m, l, o, scores, values)
+    new_m, new_l, total = flash.online_softmax_update(m, l, o * l[..., None], scores, values)
+    for mine, its in zip(found, (new_m, new_l, total / new_l[..., None]), strict=True):
+        np.testing.assert_allclose(mine, its, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", MERGE.cases, ids=lambda case: case.name)
+def test_merging_all_parts_is_merging_one_after_another(case: Case) -> None:
+    outputs, lses = case.build().values()
+    output, lse = outputs[0], lses[0]
+    for part in zip(outputs[1:], lses[1:], strict=True):
+        output, lse = flash.merge_partials(output, lse, *part)
+    found = online_softmax.merge_parts(outputs, lses)
+    np.testing.assert_allclose(found[0], output, atol=1e-12)
+    np.testing.assert_allclose(found[1], lse, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", [c for c in TILES.cases if small(c)], ids=lambda case: case.name)
+def test_kinds_of_tiles_are_those_of_the_masks_pieces(case: Case) -> None:
+    given = case.build()
+    n_q, n_k, block_q, block_k = list(given.values())[:4]
+    mask = seen(n_q, n_k, given.get("window"))
+    found = attention_tiles.tile_kinds(**given)
+    for i, j in np.ndindex(*found.shape):
+        tile = mask[i * block_q : (i + 1) * block_q, j * block_k : (j + 1) * block_k]
+        assert found[i, j] == int(tile.any()) + int(tile.all())
+    if given.get("window") is None:
+        visible = [(int(i), int(j)) for i, j in np.argwhere(found)]
+        assert visible == flash.visible_tiles(n_q, n_k, block_q, block_k, causal=True)
+
+
+@pytest.mark.parametrize("case", [c for c in TILED.cases if small(c)], ids=lambda case: case.name)
+def test_tiles_give_what_a_table_gives(case: Case) -> None:
+    given = case.build()
+    q, k, v = (given[name] for name in "qkv")
+    mask = seen(q.shape[-2], k.shape[-2], given.get("window"))
+    output, lse = attention_tiles.tiled_attention(**given)
+    np.testing.assert_allclose(output, scaled_dot_product_attention(q, k, v, mask)[0], atol=1e-12)
+    np.testing.assert_allclose(lse, flash.flash_attention(q, k, v, mask)[1], atol=1e-12)
+
+
+# -- what students write ---------------------------------------------------------------------------
+
+
+def test_a_table_of_scores_has_no_room() -> None:
+    def plain(q, k, v, block_q, block_k, window=None):  # type: ignore[no-untyped-def]
+        mask = seen(q.shape[-2], k.shape[-2], window)
+        scores = q @ k.swapaxes(-2, -1) / np.sqrt(q.shape[-1])
+        scores = np.where(mask, scores, -np.inf)
+        top = scores.max(axis=-1, keepdims=True)
+        exps = np.exp(scores - top)
+        total = exps.sum(axis=-1, keepdims=True)
+        return exps / total @ v, (top + np.log(total))[..., 0]
+
+    report = check(TILED.id, plain)
+    assert "7 of 8 cases" in words(report)
+    assert "more than 2 GiB of memory" in words(report)
+
+
+def test_a_table_of_the_mask_has_no_room() -> None:
+    def kinds(n_q, n_k, block_q, block_k, window=None):  # type: ignore[no-untyped-def]
+        mask = seen(n_q, n_k, window)
+        rows, columns = np.arange(0, n_q, block_q), np.arange(0, n_k, block_k)
+        some, whole = (
+            of.reduceat(of.reduceat(mask, rows, axis=0), columns, axis=1)
+            for of in (np.logical_or, np.logical_and)
+        )
+        return some.astype(int) + whole
+
+    report = check(TILES.id, kinds)
+    assert "7 of 8 cases" in words(report)
+    assert "more than 2 GiB of memory" in words(report)
+
+
+def test_the_librarys_own_functions_refuse() -> None:
+    def tiled(q, k, v, block_q, block_k, window=None):  # type: ignore[no-untyped-def]
+        return flash.flash_attention(q, k, v, None, True, block_q, block_k)
+
+    def grouped(q, keys, values, lengths):  # type: ignore[no-untyped-def]
+        return flash.flash_attention(q, keys, values, causal=True)[0]
+
+    assert check(TILED.id, tiled).points == 0
+    assert check(GROUPED.id, grouped).points == 0
+
+
+# -- the text --------------------------------------------------------------------------------------
+
+
+def test_numbers_in_the_text_are_those_that_come_out() -> None:
+    text, solved = words(manuscript("14")), answers("14")
+    per_token, cache, texts = solved.cache_plan(solved.tiny, 3, 1000, 100)
+    assert f"{per_token} bytes, so 3 tokens {cache}" in text
+    assert f"room for 800 more: {texts} texts." in text
+
+    m, l, o = np.zeros(1), np.ones(1), np.ones((1, 1))
+    m, l, o = solved.update_output(m, l, o, np.log([[3.0]]), np.array([[5.0]]))
+    assert rf"a score of $\ln 3 = {m.item():.3f}$" in text
+    assert f"$(1 + 3 \\cdot 5)/4 = {o.item():g}$" in text
+    np.testing.assert_allclose(l, 1 / 3 + 1)
+
+    (case,) = [case for case in TILED.cases if not small(case)]
+    n, block, window = (case.build()[name] for name in ("q", "block_q", "window"))
+    assert case.build()["block_k"] == block
+    kinds = attention_tiles.tile_kinds(len(n), len(n), block, block, window)
+    assert (len(n), window) == (40_000, 64)
+    assert "fewer than one in three hundred matter" in text
+    assert 1 / 320 < (kinds > 0).mean() < 1 / 300
+    assert 8 * len(n) ** 2 // 10**9 == 12 and "takes 12 GB" in text
