@@ -1,0 +1,470 @@
+"""The exercise of chapter 15 about names: attention's weights out of anybody's checkpoint.
+
+Every misconception here reads a checkpoint rightly but for one thing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from course_lib.grading.exercises.entries import case, wrong
+from course_lib.grading.exercises.inputs import draw
+from course_lib.grading.model import Alternative, Exercise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["NAMES", "attention_weights"]
+
+Checkpoint = Mapping[str, Any]
+
+
+def attention_weights(
+    checkpoint: Checkpoint, layer: int
+) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
+    """Return a layer's attention from a checkpoint of BERT's, GPT-2's or Llama's kind.
+
+    Parameters
+    ----------
+    checkpoint : dictionary of names to arrays
+    layer : int
+        Counted from 0.
+
+    Returns
+    -------
+    w_q, w_k, w_v, w_o : float arrays, (d, d)
+        Each (d_out, d_in).
+    biases : float array, (4, d)
+        Of the four, in this order; 0 where there is none.
+    """
+    w_q, w_k, w_v, w_o, biases = _read()(checkpoint, layer)
+    return w_q, w_k, w_v, w_o, biases
+
+
+_BERT = ("attention.self.query", "attention.self.key", "attention.self.value")
+_LLAMA = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+_OUT = {"bert": "attention.output.dense", "gpt2": "attn.c_proj", "llama": "self_attn.o_proj"}
+_STEM = {"bert": "encoder.layer.{}.", "gpt2": "h.{}.", "llama": "layers.{}."}
+
+
+def _family(checkpoint: Checkpoint) -> str:
+    text = " ".join(checkpoint)
+    return "gpt2" if "c_attn" in text else "llama" if "self_attn" in text else "bert"
+
+
+def _named(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
+    """Find a tensor, whatever stands before its name; None if there is none."""
+    end = f".{stem}{tail}"
+    found = [w for name, w in checkpoint.items() if f".{name}".endswith(end)]
+    return found[0] if found else None
+
+
+def _alone(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
+    return checkpoint.get(stem + tail)
+
+
+def _always_prefixed(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
+    return next((w for name, w in checkpoint.items() if name.endswith(f".{stem}{tail}")), None)
+
+
+def _loose(stem: str, tail: str) -> re.Pattern[str]:
+    """Match layers whose number only *begins* with the wanted one."""
+    return re.compile(re.escape(stem[:-1]) + r"\d*\." + re.escape(tail) + "$")
+
+
+def _begins_first(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
+    found = [w for name, w in checkpoint.items() if _loose(stem, tail).search(name)]
+    return found[0] if found else None
+
+
+def _begins_last(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
+    found = [w for name, w in checkpoint.items() if _loose(stem, tail).search(name)]
+    return found[-1] if found else None
+
+
+def _ends_first(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
+    """Match layers whose number only *ends* with the wanted one."""
+    end = stem.split(".", stem.count(".") - 1)[-1] + tail  # "1.attn…"
+    found = [w for name, w in checkpoint.items() if name.endswith(end)]
+    return found[0] if found else None
+
+
+def _ends_last(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
+    end = stem.split(".", stem.count(".") - 1)[-1] + tail
+    found = [w for name, w in checkpoint.items() if name.endswith(end)]
+    return found[-1] if found else None
+
+
+def _thirds(w: NDArray) -> Any:
+    """Take queries, keys, values: side by side in the columns."""
+    return np.split(w, 3, axis=-1)
+
+
+def _zeros(biases: list[Any], like: NDArray) -> Any:
+    return [np.zeros(len(like), like.dtype) if b is None else b for b in biases]
+
+
+def _read(
+    *,
+    find: Callable[[Checkpoint, str, str], Any] = _named,
+    count: Callable[[int], int] = lambda layer: layer,
+    cut: Callable[[NDArray], Any] = _thirds,
+    cut_bias: Callable[[NDArray], Any] | None = None,
+    turn_in: Callable[[str, NDArray], NDArray] = lambda family, w: w.T if family == "gpt2" else w,
+    turn_out: Callable[[str, NDArray], NDArray] = lambda family, w: w.T if family == "gpt2" else w,
+    out: Mapping[str, str] = _OUT,
+    order: tuple[int, ...] = (0, 1, 2),
+    missing: Callable[[list[Any], NDArray], Any] = _zeros,
+    returns: Callable[[list[Any], NDArray], Any] = lambda weights, biases: (*weights, biases),
+) -> Callable[..., Any]:
+    """Return the reader with some steps replaced."""
+
+    def read(checkpoint: Checkpoint, layer: int) -> Any:
+        family = _family(checkpoint)
+        stem = _STEM[family].format(count(layer))
+
+        def get(tail: str, required: bool = True) -> Any:
+            found = find(checkpoint, stem, tail)
+            if found is None and required:
+                raise KeyError(stem + tail)
+            return found
+
+        if family == "gpt2":
+            weights = list(cut(get("attn.c_attn.weight")))
+            biases = list((cut_bias or cut)(get("attn.c_attn.bias")))
+        else:
+            names = _BERT if family == "bert" else _LLAMA
+            weights = [get(f"{name}.weight") for name in names]
+            biases = [get(f"{name}.bias", required=False) for name in names]
+        weights = [turn_in(family, weights[i]) for i in order]
+        biases = [biases[i] for i in order]
+        weights.append(turn_out(family, get(f"{out[family]}.weight")))
+        biases.append(get(f"{out[family]}.bias", required=False))
+        return returns(weights, np.stack(missing(biases, weights[0])))
+
+    return read
+
+
+def _checkpoint(
+    family: str, n_layers: int, layer: int, d: int, *, prefix: str = "", biases: str = "qkvo",
+    backwards: bool = False,
+) -> Callable[[int], dict[str, Any]]:  # fmt: skip
+    """Draw a checkpoint: everything of attention, and something of what stands beside it."""
+
+    def build(seed: int) -> dict[str, Any]:
+        rng = np.random.default_rng([seed, 3, n_layers, layer, d])
+        tensors: dict[str, NDArray] = {}
+
+        def add(name: str, *shape: int, bias: bool = True) -> None:
+            tensors[f"{prefix}{name}.weight"] = draw(rng, *shape)
+            if bias:
+                width = shape[-1] if family == "gpt2" else shape[0]
+                tensors[f"{prefix}{name}.bias"] = draw(rng, width) + 0.05
+
+        for i in reversed(range(n_layers)) if backwards else range(n_layers):
+            stem = _STEM[family].format(i)
+            if family == "gpt2":
+                tensors[f"{prefix}{stem}attn.bias"] = np.tri(4)[None, None]  # no bias: a mask
+                add(f"{stem}attn.c_attn", d, 3 * d)
+                add(f"{stem}attn.c_proj", d, d)
+                add(f"{stem}mlp.c_proj", 2 * d, d)
+                continue
+            for letter, name in zip("qkv", _BERT if family == "bert" else _LLAMA, strict=True):
+                add(stem + name, d, d, bias=letter in biases)
+            add(stem + _OUT[family], d, d, bias="o" in biases)
+            if family == "bert":
+                add(f"{stem}attention.output.LayerNorm", d)
+                add(f"{stem}output.dense", d, 2 * d)
+            else:
+                add(f"{stem}mlp.down_proj", d, 2 * d, bias=False)
+        return {"checkpoint": tensors, "layer": layer}
+
+    return build
+
+
+_CASES = [
+    case("BERT, one layer of width 2 | four matrices, as they lie", _checkpoint("bert", 1, 0, 2)),
+    case(
+        "GPT-2, layer 0 of width 3 | one matrix for three, the other way round",
+        _checkpoint("gpt2", 1, 0, 3),
+    ),
+    case(
+        "Llama, layer 2 of 3 | no biases",
+        _checkpoint("llama", 3, 2, 2, prefix="model.", biases=""),
+    ),
+    case(
+        "Qwen, layer 0 of 2 | names of Llama's, biases for three of four",
+        _checkpoint("llama", 2, 0, 3, prefix="model.", biases="qkv"),
+    ),
+    case(
+        "BERT in a larger model, layer 1 of 13 | 10, 11 and 12 are others",
+        _checkpoint("bert", 13, 1, 2, prefix="bert."),
+    ),
+    case(
+        "GPT-2, layer 1 of 13, the last one first | the order in a file says nothing",
+        _checkpoint("gpt2", 13, 1, 2, prefix="transformer.", backwards=True),
+    ),
+]
+
+
+def _reshaped(w: NDArray) -> Any:
+    """Cut the numbers in three as they lie, row after row."""
+    return list(w.reshape(3, *w.shape[:-1], w.shape[-1] // 3))
+
+
+def _every_third(w: NDArray) -> Any:
+    return [w[..., i::3] for i in range(3)]
+
+
+def _all_or_none(biases: list[Any], like: NDArray) -> Any:
+    zeros = np.zeros(len(like), like.dtype)
+    return biases if all(b is not None for b in biases) else [zeros] * 4
+
+
+def _wider(biases: list[Any], like: NDArray) -> Any:
+    return [np.ones(len(like), like.dtype) if b is None else b for b in biases]
+
+
+def _with_gpt2(name: str, weight: str) -> dict[str, str]:
+    return {**_OUT, name: weight}
+
+
+_WRONG = [
+    wrong(
+        _read(turn_in=lambda family, w: w, turn_out=lambda family, w: w),
+        "not transposed | GPT-2's matrices are (d_in, d_out), and you return them so. Square ones "
+        "fit either way, and nothing complains. → Which way round are yours to be?",
+    ),
+    wrong(
+        _read(turn_out=lambda family, w: w),
+        "c_proj not transposed | Queries, keys and values are right, and GPT-2's `c_proj` lies the "
+        "other way round. → Which of GPT-2's matrices are (d_in, d_out)?",
+    ),
+    wrong(
+        _read(turn_in=lambda family, w: w),
+        "c_attn not transposed | GPT-2's `c_proj` is right, and the three parts of `c_attn` lie "
+        "the other way round. → Which of GPT-2's matrices are (d_in, d_out)?",
+    ),
+    wrong(
+        _read(turn_in=lambda family, w: w.T, turn_out=lambda family, w: w.T),
+        "everything transposed | You transpose the matrices of all three families. → In whose "
+        "files do they lie the other way round?",
+    ),
+    wrong(
+        _read(
+            turn_in=lambda family, w: w if family == "gpt2" else w.T,
+            turn_out=lambda family, w: w if family == "gpt2" else w.T,
+        ),
+        "the others transposed | You transpose BERT's and Llama's matrices and leave GPT-2's as "
+        "they lie. → In whose files are they (d_out, d_in) already?",
+    ),
+    wrong(
+        _read(cut=_reshaped, cut_bias=_thirds),
+        "cut by a reshape | You reshape `c_attn` to three parts, which takes its numbers row after "
+        "row. The parts lie side by side in each row. → Along which axis is it to be cut?",
+    ),
+    wrong(
+        _read(cut=_every_third),
+        "every third column | You take every third column of `c_attn` for the queries. → Which "
+        "columns does the text call queries?",
+    ),
+    wrong(
+        _read(cut=lambda w: np.split(w, 3, axis=-1)[::-1]),
+        "values first | With GPT-2 your queries are its values, and your values its queries. → In "
+        "which order do they lie in `c_attn`?",
+    ),
+    wrong(
+        _read(cut=lambda w: [np.split(w, 3, axis=-1)[i] for i in (0, 2, 1)]),
+        "keys last | With GPT-2 keys and values have changed places. → In which order do they lie "
+        "in `c_attn`?",
+    ),
+    wrong(
+        _read(order=(1, 0, 2)),
+        "keys for queries | Queries and keys have changed places, in every family. Scores come out "
+        "transposed, which no shape shows. → Which comes first in what you return?",
+    ),
+    wrong(
+        _read(order=(0, 2, 1)),
+        "values for keys | Keys and values have changed places, in every family. → Which comes "
+        "second in what you return?",
+    ),
+    wrong(
+        _read(find=_alone),
+        "nothing before the name | Your program looks for a name exactly as the table has it, and "
+        "stops, or finds nothing, where a file has something in front. → What stands before "
+        "`layers.1` in the third case?",
+    ),
+    wrong(
+        _read(find=_always_prefixed),
+        "always something before the name | Your program expects a prefix, and finds nothing where "
+        "the names begin as the table has them. → Where does a BERT of its own have a prefix?",
+    ),
+    wrong(
+        _read(find=_begins_last),
+        "10 begins with 1 | For layer 1 you find layers 10 to 12 as well, as their numbers begin "
+        "with it, and the last one found stays. → What stands behind the number in a name?",
+    ),
+    wrong(
+        _read(find=_begins_first),
+        "12 begins with 1 | For layer 1 you take the first name whose number begins with 1. Where "
+        "layer 12 stands first in the file that's layer 12. → What stands behind the number in a "
+        "name?",
+    ),
+    wrong(
+        _read(find=_ends_last),
+        "11 ends with 1 | For layer 1 you find layer 11 as well, whose number ends with it, and "
+        "the last one found stays. → What stands before the number in a name?",
+    ),
+    wrong(
+        _read(find=_ends_first),
+        "the first that ends with 1 | For layer 1 you take the first name whose number ends with "
+        "1. Where layer 11 stands first in the file that's layer 11. → What stands before the "
+        "number in a name?",
+    ),
+    wrong(
+        _read(count=lambda layer: 0),
+        "always layer 0 | You return layer 0, whichever is asked for. → Where does `layer` occur "
+        "in your names?",
+    ),
+    wrong(
+        _read(count=lambda layer: max(layer - 1, 0)),
+        "counted from 1 | You return the layer before the one that's asked for. → What number has "
+        "the first layer?",
+    ),
+    wrong(
+        _read(count=lambda layer: layer + 1),
+        "one layer further | You look for the layer behind the one that's asked for, and stop "
+        "where there is none. → What number has the first layer?",
+    ),
+    wrong(
+        _read(missing=lambda biases, like: [b + 0.0 for b in biases]),
+        "biases that aren't there | Your program stops where a bias is missing, which is no fault "
+        "of the checkpoint. → What does a layer without a bias add?",
+    ),
+    wrong(
+        _read(missing=_all_or_none),
+        "all biases or none | Where one bias is missing you return zeros for all four. → Which of "
+        "the four does the fourth case have?",
+    ),
+    wrong(
+        _read(missing=_wider),
+        "ones for missing biases | Where a bias is missing you have ones. → What does a layer "
+        "without a bias add?",
+    ),
+    wrong(
+        _read(missing=lambda biases, like: [0.0 * like[0] if b is None else b for b in biases[:3]]),
+        "three biases | You return three biases, and the last matrix has one, too. → How many rows "
+        "is `biases` to have?",
+    ),
+    wrong(
+        _read(returns=lambda weights, biases: (*weights, np.roll(biases, 1, axis=0))),
+        "the output's bias first | The matrices are right, and the bias of the output stands "
+        "before the others. → In which order are the four rows?",
+    ),
+    wrong(
+        _read(returns=lambda weights, biases: (*weights, 0 * biases)),
+        "no biases at all | The matrices are right, and all biases are 0. → Under which names do "
+        "BERT and GPT-2 keep theirs?",
+    ),
+    wrong(
+        _read(cut_bias=_every_third),
+        "every third bias | The matrices are right. Of GPT-2's bias you take every third number "
+        "for the queries. → How did you cut the columns of the matrix?",
+    ),
+    wrong(
+        _read(out=_with_gpt2("bert", "output.dense")),
+        "the network's output for attention's | With BERT you find `output.dense`, which is the "
+        "network's last matrix. Attention's has a longer name. → What stands before "
+        "`output.dense` in attention's?",
+    ),
+    wrong(
+        _read(out=_with_gpt2("gpt2", "mlp.c_proj")),
+        "the network's c_proj | With GPT-2 you take the `c_proj` of the network. There are two of "
+        "that name in a layer. → What stands before attention's?",
+    ),
+]
+
+
+def _by_regex(checkpoint: Any, layer: int) -> Any:
+    """Collect the layer's tensors by a pattern first."""
+    pattern = re.compile(rf"(?:^|\.)(?:layer|layers|h)\.{layer}\.(.*)$")
+    own = {}
+    for name, w in checkpoint.items():
+        match = pattern.search(name)
+        if match:
+            own[match[1]] = w
+    if "attn.c_attn.weight" in own:
+        w_q, w_k, w_v = np.split(own["attn.c_attn.weight"].T, 3)
+        biases = [*np.split(own["attn.c_attn.bias"], 3), own["attn.c_proj.bias"]]
+        return w_q, w_k, w_v, own["attn.c_proj.weight"].T, np.array(biases)
+    names = [*_BERT, _OUT["bert"]]
+    if "self_attn.q_proj.weight" in own:
+        names = [*_LLAMA, _OUT["llama"]]
+    weights = [own[f"{name}.weight"] for name in names]
+    biases = [own.get(f"{name}.bias", np.zeros(len(weights[0]))) for name in names]
+    return [*weights, biases]
+
+
+def _by_prefix(checkpoint: Any, layer: int) -> Any:
+    """Find out what stands in front, then look names up."""
+    for stem, names in (
+        ("encoder.layer", [*_BERT, _OUT["bert"]]),
+        ("layers", [*_LLAMA, _OUT["llama"]]),
+        ("h", ["attn.c_attn", "attn.c_proj"]),
+    ):
+        for prefix in ("", "bert.", "model.", "transformer."):
+            begin = f"{prefix}{stem}.{layer}."
+            if f"{begin}{names[0]}.weight" in checkpoint:
+                ws = [checkpoint[f"{begin}{name}.weight"] for name in names]
+                d = ws[-1].shape[0]
+                bs = [checkpoint.get(f"{begin}{name}.bias", np.zeros(d)) for name in names]
+    if len(ws) == 2:
+        ws = [ws[0][:, i * d : (i + 1) * d].T for i in range(3)] + [ws[1].T]
+        return (*ws, np.concatenate(bs).reshape(4, d))
+    return (*ws, np.stack(bs))
+
+
+def _by_torch(checkpoint: Any, layer: int) -> Any:
+    import torch
+
+    family = _family(checkpoint)
+    stem = _STEM[family].format(layer)
+    own = {name.split(stem, 1)[1]: w for name, w in checkpoint.items() if f".{stem}" in f".{name}"}
+    if family == "gpt2":
+        weights = [*own["attn.c_attn.weight"].chunk(3, dim=1), own["attn.c_proj.weight"]]
+        biases = torch.cat([own["attn.c_attn.bias"], own["attn.c_proj.bias"]]).view(4, -1)
+        return (*[w.mT for w in weights], biases)
+    names = [*(_BERT if family == "bert" else _LLAMA), _OUT[family]]
+    weights = [own[f"{name}.weight"] for name in names]
+    zeros = torch.zeros_like(weights[0][0])
+    return (*weights, torch.stack([own.get(f"{name}.bias", zeros) for name in names]))
+
+
+NAMES = Exercise(
+    id="15.names",
+    function="attention_weights",
+    reference=attention_weights,
+    cases=_CASES,
+    returns=("w_q", "w_k", "w_v", "w_o", "biases"),
+    misconceptions=_WRONG,
+    alternatives=[
+        ("a pattern", _by_regex),
+        ("prefixes tried", _by_prefix),
+        Alternative(name="torch", right=_by_torch, backend="torch"),
+    ],
+    hints=[
+        "Tell the family by a name that only it has. Then collect what belongs to the layer, by "
+        "what stands behind its number, and read from that.",
+        'A layer\'s names hold `".layer.1."` or the like, with a dot on either side of the number: '
+        "put a dot before each name, too, and a prefix doesn't matter.",
+        "GPT-2: `np.split(w.T, 3)` gives the three matrices, and `np.split(b, 3)` their biases. "
+        'Others: `own.get(f"{name}.bias", np.zeros(d))`.',
+    ],
+    points=4,
+    minutes=30,
+    difficulty=2,
+)

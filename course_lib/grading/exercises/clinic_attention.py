@@ -1,0 +1,965 @@
+"""Three patients of chapter 15 that are ill in their attention.
+
+One sees the future and flatters its own marks, one depends on the company, one has too few bits.
+Every misconception here is a repair that stopped half-way, or one that broke something else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from course_lib.grading.exercises.attention_variants import softmax
+from course_lib.grading.exercises.clinics import Step, half_repaired, right
+from course_lib.grading.exercises.entries import case, wrong
+from course_lib.grading.exercises.inputs import as_cell, draw, partial_mask
+from course_lib.grading.model import Alternative, Exercise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "BROKEN",
+    "HALF",
+    "MARKS",
+    "PADDING",
+    "attention_in_half",
+    "marks",
+    "sentence_means",
+]
+
+
+# -- 15.bug_marks ----------------------------------------------------------------------------------
+
+
+def marks(ids: NDArray, table: NDArray, places: NDArray, w_out: NDArray) -> tuple[NDArray, Any]:
+    """Run a decoder of one layer on texts, and give it a mark.
+
+    Parameters
+    ----------
+    ids : int64 array, (b, n)
+    table, places : float arrays, (V, d), (at least n, d)
+    w_out : float array, (d, V)
+
+    Returns
+    -------
+    logits : float array, (b, n, V)
+    loss : float
+        The mean of −ln p over the tokens that are foreseen.
+    """
+    logits, loss = _marks()(ids, table, places, w_out)
+    return logits, loss
+
+
+def marks_broken(ids: NDArray, table: NDArray, places: NDArray, w_out: NDArray) -> Any:
+    """Do the same, as the exercise's notebook shows it: with three faults."""
+    n = ids.shape[1]
+    x = table[ids] + places[:n]  # (b, n, d)
+    scores = x @ x.swapaxes(-2, -1) / np.sqrt(x.shape[-1])
+    may_look = np.tril(np.ones((n, n), dtype=bool), k=1)
+    scores = np.where(may_look, scores, -np.inf)
+    exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    x = x + exps / exps.sum(axis=-1, keepdims=True) @ x
+    logits = x @ w_out  # (b, n, V)
+
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    logs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    logs = logs[:, :-1]  # nobody knows what follows the last token
+    targets = ids[:, :-1]
+    chosen = np.take_along_axis(logs, targets[..., None], axis=-1)
+    return logits, -chosen.sum() / ids.size
+
+
+def _logs(logits: NDArray) -> NDArray:
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def _next(logs: NDArray, ids: NDArray) -> NDArray:
+    return np.take_along_axis(logs[:, :-1], ids[:, 1:, None], axis=-1)
+
+
+def _own(logs: NDArray, ids: NDArray) -> NDArray:
+    return np.take_along_axis(logs[:, :-1], ids[:, :-1, None], axis=-1)
+
+
+def _own_all(logs: NDArray, ids: NDArray) -> NDArray:
+    return np.take_along_axis(logs, ids[..., None], axis=-1)
+
+
+def _own_without_first(logs: NDArray, ids: NDArray) -> NDArray:
+    return np.take_along_axis(logs[:, 1:], ids[:, 1:, None], axis=-1)
+
+
+def _before(logs: NDArray, ids: NDArray) -> NDArray:
+    return np.take_along_axis(logs[:, 1:], ids[:, :-1, None], axis=-1)
+
+
+def _rolled(logs: NDArray, ids: NDArray) -> NDArray:
+    return np.take_along_axis(logs, np.roll(ids, -1, axis=1)[..., None], axis=-1)
+
+
+def _rolled_cut(logs: NDArray, ids: NDArray) -> NDArray:
+    return np.take_along_axis(logs[:, :-1], np.roll(ids, 1, axis=1)[:, :-1, None], axis=-1)
+
+
+def _marks(
+    *,
+    seen: Callable[[int], NDArray] = lambda n: np.tri(n, dtype=bool),
+    pick: Callable[[NDArray, NDArray], NDArray] = _next,
+    mean: Callable[[NDArray, NDArray], Any] = lambda chosen, ids: -chosen.mean(),
+    scale: Callable[[int], float] = math.sqrt,
+    stream: bool = True,
+    logs: Callable[[NDArray], NDArray] = _logs,
+) -> Callable[..., Any]:
+    """Return the program with some steps replaced."""
+
+    def marked(ids: NDArray, table: NDArray, places: NDArray, w_out: NDArray) -> Any:
+        n = ids.shape[1]
+        x = table[ids] + places[:n]
+        scores = x @ x.swapaxes(-2, -1) / scale(x.shape[-1])
+        read = softmax(np.where(seen(n), scores, -np.inf)) @ x
+        logits = (x + read if stream else read) @ w_out
+        return logits, mean(pick(logs(logits), ids), ids)
+
+    return marked
+
+
+def _decoder(b: int, n: int, v: int, d: int, more: int = 0) -> Callable[[int], dict[str, Any]]:
+    def build(seed: int) -> dict[str, Any]:
+        rng = np.random.default_rng([seed, 15, b, n, v, d])
+        return {
+            "ids": rng.integers(0, v, (b, n)),
+            "table": draw(rng, v, d),
+            "places": draw(rng, n + more, d, spread=0.5),
+            "w_out": draw(rng, d, v),
+        }
+
+    return build
+
+
+_MARKS_CASES = [
+    case("2 tokens | one is foreseen, and the first sees itself alone", _decoder(1, 2, 3, 2)),
+    case("one text of 5 tokens | logits mustn't know what comes", _decoder(1, 5, 4, 3)),
+    case("3 texts of 4 tokens, room for more | 9 are foreseen", _decoder(3, 4, 5, 4, more=3)),
+    case("2 texts of 7 tokens, 2 kinds", _decoder(2, 7, 2, 3)),
+]
+
+_SEEN = [
+    right(lambda n: np.tri(n, dtype=bool)),
+    Step(
+        "one token ahead",
+        lambda n: np.tri(n, k=1, dtype=bool),
+        "each token sees the next one, which is the answer",
+        "Which column of a row of the mask is the token's own?",
+        fault=True,
+    ),
+    Step(
+        "not itself",
+        lambda n: np.tri(n, k=-1, dtype=bool),
+        "a token doesn't see itself, and the first sees nothing",
+        "Is the token at t known when the one at t + 1 is to be foreseen?",
+    ),
+    Step(
+        "upside down",
+        lambda n: np.tri(n, dtype=bool).T,
+        "each token sees itself and what comes *after* it",
+        "On which side of the diagonal is the past?",
+    ),
+]
+_PICK = [
+    right(_next),
+    Step(
+        "its own token",
+        _own,
+        "the logits at t are compared with the token at t, which the model has read",
+        "Which token do the logits at t foresee?",
+        fault=True,
+    ),
+    Step(
+        "the token before",
+        _before,
+        "the logits at t + 1 are compared with the token at t, which stands *before* them",
+        "Which of the two arrays loses its last place, and which its first?",
+    ),
+    Step(
+        "rolled round the end",
+        _rolled,
+        "the last place has to foresee the first token of its own text",
+        "How many tokens of a text are foreseen?",
+    ),
+    Step(
+        "its own token, and the last as well",
+        _own_all,
+        "all logits are compared with the token at their own place",
+        "Which token do the logits at t foresee?",
+    ),
+]
+_MEAN = [
+    right(lambda chosen, ids: -chosen.mean()),
+    Step(
+        "divided by all tokens",
+        lambda chosen, ids: -chosen.sum() / ids.size,
+        "the sum is divided by the number of all tokens, first ones too",
+        "How many numbers have been added?",
+        fault=True,
+    ),
+    Step(
+        "divided by the texts",
+        lambda chosen, ids: -chosen.sum() / len(ids),
+        "the sum is divided by the number of texts",
+        "How many numbers have been added?",
+    ),
+]
+
+_MARKS_WRONG = [
+    wrong(
+        marks_broken,
+        "the program as it was | This is what the broken program returns: the mask shows each "
+        "token the next one; logits are compared with their own token; and the sum is divided by "
+        "more than was added. → Which of the three can you see by changing the last token?",
+        program=as_cell(marks_broken, "marks"),
+    ),
+    # with rolled or all targets as many are added as there are tokens: then both means are one
+    *[
+        mistake
+        for mistake in half_repaired(_marks, seen=_SEEN[:3], pick=_PICK, mean=_MEAN)
+        if not (
+            ("rolled" in mistake.name or "as well" in mistake.name)
+            and "divided by all tokens" in mistake.name
+        )
+    ],
+    wrong(
+        _marks(seen=_SEEN[3].does),
+        "the future alone | The mark is computed rightly, and the mask is upside down: each token "
+        "sees itself and what comes after it. → On which side of the diagonal is the past?",
+    ),
+    wrong(
+        _marks(seen=lambda n: np.ones((n, n), dtype=bool)),
+        "no mask | The mark is computed rightly, and every token sees the whole text. → What may "
+        "the first token look at?",
+    ),
+    wrong(
+        _marks(pick=_own_without_first),
+        "its own token, without the first | The mask is right. You cut both arrays at the "
+        "beginning, so that logits are still compared with the token at their own place. → Which "
+        "of the two loses its first place, and which its last?",
+    ),
+    wrong(
+        _marks(pick=_rolled_cut),
+        "rolled the wrong way | The mask is right. `np.roll` by 1 brings the token *before* to "
+        "each place. → In which direction do targets move?",
+    ),
+    wrong(
+        _marks(mean=lambda chosen, ids: chosen.mean()),
+        "the sign | The three faults are mended, and the sign of the loss has been lost. → Is ln p "
+        "above or below 0?",
+    ),
+    wrong(
+        _marks(mean=lambda chosen, ids: -chosen.sum()),
+        "a sum | The mask and the targets are right, and the loss is a sum. → By what is it to be "
+        "divided?",
+    ),
+    wrong(
+        _marks(mean=lambda chosen, ids: -chosen.sum() / (ids.size - 1)),
+        "one less | You divide by the number of tokens less 1. With several texts one is lacking "
+        "in *each*. → How many tokens of a text are foreseen?",
+    ),
+    wrong(
+        _marks(mean=lambda chosen, ids: -chosen.sum() / (ids.shape[1] - 1)),
+        "divided by the length | You divide by the predictions of one text, and the sum goes over "
+        "all of them. → How many numbers have been added?",
+    ),
+    wrong(
+        _marks(mean=lambda chosen, ids: -chosen.mean() / math.log(2)),
+        "bits | The three faults are mended, and the loss is in bits now. → Which logarithm does "
+        "the broken program take?",
+    ),
+    wrong(
+        _marks(scale=lambda d: 1.0),
+        "no scale | The scores aren't divided by √d any more. → Which lines of the broken program "
+        "were right?",
+    ),
+    wrong(
+        _marks(stream=False),
+        "no residual | What attention reads stands in the place of the stream. → Which lines of "
+        "the broken program were right?",
+    ),
+]
+
+
+def _marks_prefixes(ids: Any, table: Any, places: Any, w_out: Any) -> Any:
+    """Run each beginning of the text by itself."""
+    everything = _marks(seen=lambda n: np.ones((n, n), dtype=bool))
+    n = ids.shape[1]
+    rows = [everything(ids[:, : t + 1], table, places, w_out)[0][:, -1] for t in range(n)]
+    logits = np.stack(rows, axis=1)
+    losses = [
+        np.log(np.exp(logits[i, t]).sum()) - logits[i, t, ids[i, t + 1]]
+        for i in range(len(ids))
+        for t in range(n - 1)
+    ]
+    return logits, np.mean(losses)
+
+
+def _marks_einsum(ids: Any, table: Any, places: Any, w_out: Any) -> Any:
+    b, n = ids.shape
+    x = table[ids] + places[None, :n]
+    e = np.exp(np.einsum("bid,bjd->bij", x, x) / x.shape[-1] ** 0.5) * np.tri(n)
+    logits = (x + np.einsum("bij,bjd->bid", e / e.sum(-1)[..., None], x)) @ w_out
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    rows, columns = np.ogrid[:b, : n - 1]
+    return logits, -np.log(p[rows, columns, ids[:, 1:]]).sum() / (b * n - b)
+
+
+def _marks_torch(ids: Any, table: Any, places: Any, w_out: Any) -> Any:
+    from torch.nn import functional
+
+    x = (table[ids] + places[: ids.shape[1]])[:, None]
+    x = x + functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+    logits = x[:, 0] @ w_out
+    return logits, functional.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+
+
+MARKS = Exercise(
+    id="15.bug_marks",
+    function="marks",
+    reference=marks,
+    cases=_MARKS_CASES,
+    returns=("logits", "loss"),
+    misconceptions=_MARKS_WRONG,
+    alternatives=[
+        ("beginnings", _marks_prefixes),
+        ("einsum", _marks_einsum),
+        Alternative(name="torch", right=_marks_torch, backend="torch"),
+    ],
+    hints=[
+        "Change the last token of a text and look which logits move: only those of its own place "
+        "may. Then give it logits that are all 0: which loss should come out?",
+        "One fault is in the mask, one in which token is compared with which logits, one in what "
+        "the sum is divided by.",
+        "`k=0`; the targets are `ids[:, 1:]`, for they foresee what follows; and `.mean()` divides "
+        "by as many as there are.",
+    ],
+    points=4,
+    minutes=20,
+    difficulty=2,
+)
+
+
+# -- 15.bug_company --------------------------------------------------------------------------------
+
+
+def sentence_means(
+    x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray
+) -> NDArray:
+    """Return one vector for each text of a padded batch: an encoder of one layer, and a mean.
+
+    Parameters
+    ----------
+    x : float array, (b, n, d)
+        Padded at the end, with anything finite.
+    lengths : int64 array, (b,)
+        At least 1.
+    w_q, w_k, w_v : float arrays, (d, d)
+
+    Returns
+    -------
+    float array, (b, d)
+    """
+    y: NDArray = _company()(x, lengths, w_q, w_k, w_v)
+    return y
+
+
+def sentence_means_broken(
+    x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray
+) -> Any:
+    """Do the same, as the exercise's notebook shows it: with three faults."""
+    scores = (x @ w_q) @ (x @ w_k).swapaxes(-2, -1) / np.sqrt(x.shape[-1])
+    exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = exps / exps.sum(axis=-1, keepdims=True)  # (b, n, n)
+    h = x + weights @ (x @ w_v)
+    h = (h - h.mean()) / np.sqrt(h.var() + 1e-5)  # layer norm
+    return h.mean(axis=1)
+
+
+def _real(x: NDArray, lengths: NDArray) -> NDArray:
+    return np.asarray(np.arange(x.shape[1]) < lengths[:, None])
+
+
+def _keys(scores: NDArray, real: NDArray) -> NDArray:
+    return softmax(np.where(real[:, None, :], scores, -np.inf))
+
+
+def _no_mask(scores: NDArray, real: NDArray) -> NDArray:
+    return softmax(scores)
+
+
+def _on_queries(scores: NDArray, real: NDArray) -> NDArray:
+    return softmax(np.where(real[:, :, None], scores, -np.inf))
+
+
+def _afterwards(scores: NDArray, real: NDArray) -> NDArray:
+    return softmax(scores) * real[:, None, :]
+
+
+def _zeros_for_scores(scores: NDArray, real: NDArray) -> NDArray:
+    return softmax(scores * real[:, None, :])
+
+
+def _tokens(h: NDArray, real: NDArray) -> NDArray:
+    return _standard(h, axis=-1)
+
+
+def _standard(h: NDArray, axis: Any) -> NDArray:
+    centred = h - h.mean(axis=axis, keepdims=True)
+    return np.asarray(centred / np.sqrt((centred**2).mean(axis=axis, keepdims=True) + 1e-5))
+
+
+def _along(axis: Any) -> Callable[[NDArray, NDArray], NDArray]:
+    return lambda h, real: _standard(h, axis)
+
+
+def _whole(h: NDArray, real: NDArray) -> NDArray:
+    return _standard(h, axis=None)
+
+
+def _of_texts(h: NDArray, real: NDArray) -> NDArray:
+    return _standard(h, axis=(1, 2))
+
+
+def _real_mean(h: NDArray, real: NDArray) -> NDArray:
+    kept = h * real[..., None]
+    return np.asarray(kept.sum(axis=1) / real.sum(axis=1)[:, None])
+
+
+def _company(
+    *,
+    weights: Callable[[NDArray, NDArray], NDArray] = _keys,
+    norm: Callable[[NDArray, NDArray], NDArray] = _tokens,
+    mean: Callable[[NDArray, NDArray], NDArray] = _real_mean,
+    scale: Callable[[int], float] = math.sqrt,
+    stream: bool = True,
+) -> Callable[..., Any]:
+    """Return the program with some steps replaced."""
+
+    def pooled(x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray) -> Any:
+        real = _real(x, lengths)
+        scores = (x @ w_q) @ (x @ w_k).swapaxes(-2, -1) / scale(x.shape[-1])
+        read = weights(scores, real) @ (x @ w_v)
+        return mean(norm(x + read if stream else read, real), real)
+
+    return pooled
+
+
+def _batch(*lengths: int, n: int, d: int) -> Callable[[int], dict[str, Any]]:
+    def build(seed: int) -> dict[str, Any]:
+        rng = np.random.default_rng([seed, 16, *lengths, n, d])
+        return {
+            "x": (draw(rng, len(lengths), n, d) + 0.3).round(1),
+            "lengths": np.array(lengths),
+            **{name: draw(rng, d, d) for name in ("w_q", "w_k", "w_v")},
+        }
+
+    return build
+
+
+_COMPANY_CASES = [
+    case("one text of one token | nobody is with it", _batch(1, n=1, d=3)),
+    case("one text of 3 tokens | its tokens have different sizes", _batch(3, n=3, d=4)),
+    case("2 texts of 3 tokens | neither may change the other", _batch(3, 3, n=3, d=4)),
+    case("one text of 3, padded to 5 | padding says nothing", _batch(3, n=5, d=3)),
+    case("texts of 4, 1 and 2 tokens | each as if it were alone", _batch(4, 1, 2, n=4, d=4)),
+]
+
+_ATTEND = [
+    right(_keys),
+    Step(
+        "padding read",
+        _no_mask,
+        "real tokens attend to padding, which a mask over *queries* doesn't change",
+        "Which columns of the scores belong to padding?",
+        fault=True,
+    ),
+    Step(
+        "weights cut off",
+        _afterwards,
+        "weights are cut off after the softmax, so that the rest no longer sums to 1",
+        "What does a row of weights sum to?",
+    ),
+    Step(
+        "scores of 0",
+        _zeros_for_scores,
+        "hidden scores are 0, and e⁰ isn't",
+        "Which score becomes the weight 0?",
+    ),
+]
+_NORMS = [
+    right(_tokens),
+    Step(
+        "one norm for the batch",
+        _whole,
+        "one mean and one variance are taken of the whole batch",
+        "Over which axis does layer norm take its mean?",
+        fault=True,
+    ),
+    Step(
+        "one norm for each text",
+        _of_texts,
+        "one mean and one variance are taken of each text, padding included",
+        "Over which axis does layer norm take its mean?",
+    ),
+]
+_POOLS = [
+    right(_real_mean),
+    Step(
+        "padding counted",
+        lambda h, real: h.mean(axis=1),
+        "the mean counts padding",
+        "Which vectors belong into the mean?",
+        fault=True,
+    ),
+    Step(
+        "divided by the padded length",
+        lambda h, real: (h * real[..., None]).mean(axis=1),
+        "the sum leaves padding out, and is divided by the padded length",
+        "How many vectors have been added?",
+    ),
+    Step(
+        "a sum",
+        lambda h, real: (h * real[..., None]).sum(axis=1),
+        "the real tokens are added and the sum isn't divided",
+        "By what is the sum to be divided?",
+    ),
+]
+
+_COMPANY_WRONG = [
+    wrong(
+        sentence_means_broken,
+        "the program as it was | This is what the broken program returns: real tokens attend to "
+        "padding; one mean and one variance are taken of the whole batch; and the mean at the end "
+        "counts padding. → Which of the three shows with two texts of the same length?",
+        program=as_cell(sentence_means_broken, "sentence_means"),
+    ),
+    *half_repaired(_company, weights=_ATTEND, norm=_NORMS, mean=_POOLS),
+    *[
+        wrong(
+            _company(norm=_along(axis), weights=weights),
+            f"a norm over {over}{more} | Still wrong here: {what}{said}. → Over which axis does "
+            "layer norm take its mean?",
+        )
+        for axis, over, what in (
+            (1, "tokens", "each column is normalised over the tokens of its text"),
+            (0, "texts", "each number is normalised over the texts of the batch"),
+            ((0, 1), "texts and tokens", "each column is normalised over the whole batch"),
+        )
+        for weights, more, said in (
+            (_keys, "", ""),
+            (_no_mask, ", padding read", "; and real tokens attend to padding"),
+        )
+    ],
+    wrong(
+        _company(weights=_on_queries, mean=_POOLS[1].does),
+        "queries hidden, padding counted | The norm is mended. Your mask hides rows of scores, the "
+        "padded *queries*, so that real tokens attend to padding still; and the mean counts it. → "
+        "Which axis of the scores is the one that's looked at?",
+    ),
+    wrong(
+        _company(weights=_on_queries, mean=_POOLS[1].does, norm=_whole),
+        "queries hidden alone | Your mask hides rows of scores, the padded *queries*, so that real "
+        "tokens attend to padding still; the other two faults are left. → Which axis of the scores "
+        "is the one that's looked at?",
+    ),
+    wrong(
+        _company(norm=lambda h, real: h),
+        "no norm | The three faults are mended, and the norm is gone. → Which lines of the broken "
+        "program were right but for their axis?",
+    ),
+    wrong(
+        _company(norm=lambda h, real: h / np.sqrt((h**2).mean(axis=-1, keepdims=True) + 1e-5)),
+        "RMSNorm | The three faults are mended, and the norm no longer takes the mean away. → "
+        "Which norm did the broken program have?",
+    ),
+    wrong(
+        _company(mean=lambda h, real: h[:, 0]),
+        "the first token | The faults in attention and norm are mended, and you return the first "
+        "token's vector. → Of what is the mean to be taken?",
+    ),
+    wrong(
+        _company(scale=lambda d: 1.0),
+        "no scale | The three faults are mended, and scores aren't divided by √d any more. → Which "
+        "lines of the broken program were right?",
+    ),
+    wrong(
+        _company(stream=False),
+        "no residual | The three faults are mended, and what attention reads stands in the place "
+        "of the stream. → Which lines of the broken program were right?",
+    ),
+    wrong(
+        _company(weights=lambda s, real: _keys(s, np.tri(s.shape[1], dtype=bool)[real.sum(1) - 1]
+                                               & (np.arange(s.shape[1]) < real.sum(1)[:, None] - 1
+                                                  + (real.sum(1)[:, None] == 1)))),
+        "one token too many hidden | The last real token is hidden as well as the padding. → For "
+        "which places j is j < length?",
+    ),
+    wrong(
+        _company(weights=lambda s, real: softmax(
+            np.where(real[:, None, :] & np.tri(s.shape[1], dtype=bool), s, -np.inf))),
+        "causal | Tokens no longer see those behind them. This is an encoder, and it's padding "
+        "alone that's to be hidden. → What may the first token look at?",
+    ),
+]  # fmt: skip
+
+
+def _company_one_by_one(x: Any, lengths: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    found = []
+    for text, n in zip(x, lengths, strict=True):
+        t = text[:n]
+        h = t + softmax(t @ w_q @ w_k.T @ t.T / np.sqrt(t.shape[1])) @ t @ w_v
+        h = (h - h.mean(axis=1)[:, None]) / np.sqrt(h.var(axis=1)[:, None] + 1e-5)
+        found.append(h.mean(axis=0))
+    return np.array(found)
+
+
+def _company_penalty(x: Any, lengths: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    real = np.arange(x.shape[1])[None] < lengths[:, None]
+    scores = np.einsum("bid,bjd->bij", x @ w_q, x @ w_k) / x.shape[-1] ** 0.5
+    e = np.exp(scores - 1e9 * ~real[:, None])
+    h = x + e @ (x @ w_v) / e.sum(axis=-1, keepdims=True)
+    h -= h.mean(axis=-1, keepdims=True)
+    h /= np.sqrt(h.var(axis=-1, keepdims=True) + 1e-5)
+    shares = real / lengths[:, None]
+    return np.einsum("bn,bnd->bd", shares, h)
+
+
+def _company_torch(x: Any, lengths: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    import torch
+    from torch.nn import functional
+
+    real = torch.arange(x.shape[1]) < lengths[:, None]
+    q, k, v = ((x @ w)[:, None] for w in (w_q, w_k, w_v))
+    h = x + functional.scaled_dot_product_attention(q, k, v, attn_mask=real[:, None, None])[:, 0]
+    h = functional.layer_norm(h, h.shape[-1:])
+    return h.masked_fill(~real[..., None], 0).sum(dim=1) / lengths[:, None]
+
+
+PADDING = Exercise(
+    id="15.bug_company",
+    function="sentence_means",
+    reference=sentence_means,
+    cases=_COMPANY_CASES,
+    misconceptions=_COMPANY_WRONG,
+    alternatives=[
+        ("one by one", _company_one_by_one),
+        ("a penalty", _company_penalty),
+        Alternative(name="torch", right=_company_torch, backend="torch"),
+    ],
+    hints=[
+        "The right program gives every text what it gets alone, unpadded. Try one text, then two "
+        "of one length, then one with padding: each shows other faults.",
+        "`real = np.arange(n) < lengths[:, None]` tells tokens from padding. Two lines need it. "
+        "The third fault is an axis that's missing.",
+        "`np.where(real[:, None], scores, -np.inf)` before the softmax; mean and variance over "
+        "`axis=-1, keepdims=True`; and a sum over real tokens divided by `lengths[:, None]`.",
+    ],
+    points=4,
+    minutes=25,
+    difficulty=2,
+)
+
+
+# -- 15.bug_half -----------------------------------------------------------------------------------
+
+
+def attention_in_half(q: NDArray, k: NDArray, v: NDArray, mask: NDArray) -> NDArray:
+    """Attend in half precision, computed so that nothing overflows.
+
+    Parameters
+    ----------
+    q, k, v : float16 arrays, (..., n_q, d), (..., n_k, d), (..., n_k, d_v)
+    mask : boolean array, (n_q, n_k)
+        True where a query may look.
+
+    Returns
+    -------
+    float16 array, (..., n_q, d_v)
+        Zeros where a query may look at nothing.
+    """
+    y: NDArray = _halves()(q, k, v, mask)
+    return y
+
+
+def attention_in_half_broken(q: NDArray, k: NDArray, v: NDArray, mask: NDArray) -> Any:
+    """Do the same, as the exercise's notebook shows it: with three faults."""
+    scores = q @ k.swapaxes(-2, -1) / q.shape[-1] ** 0.5
+    exps = np.where(mask, np.exp(scores), np.float16(0))
+    return exps / exps.sum(axis=-1, keepdims=True) @ v
+
+
+def _wide(x: NDArray) -> NDArray:
+    return x.astype(np.float32)
+
+
+def _as_it_is(x: NDArray) -> NDArray:
+    return x
+
+
+def _scaled_late(q: NDArray, k: NDArray) -> NDArray:
+    return np.asarray(q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1]))
+
+
+def _scaled_early(q: NDArray, k: NDArray) -> NDArray:
+    return np.asarray((q / math.sqrt(q.shape[-1])).astype(q.dtype) @ k.swapaxes(-2, -1))
+
+
+def _peak(scores: NDArray, mask: NDArray) -> NDArray:
+    """Subtract the largest of what may be looked at."""
+    peak = np.where(mask, scores, -np.inf).max(axis=-1, keepdims=True)
+    return np.asarray(scores - np.where(peak == -np.inf, scores.dtype.type(0), peak)).astype(
+        scores.dtype
+    )
+
+
+def _peak_of_all(scores: NDArray, mask: NDArray) -> NDArray:
+    return np.asarray(scores - scores.max(axis=-1, keepdims=True))
+
+
+def _peak_of_array(scores: NDArray, mask: NDArray) -> NDArray:
+    return np.asarray(scores - np.where(mask, scores, -np.inf).max())
+
+
+def _divide(total: NDArray) -> NDArray:
+    return np.where(total == 0, total.dtype.type(1), total)
+
+
+def _halves(
+    *,
+    first: Callable[[NDArray], NDArray] = _wide,
+    product: Callable[[NDArray, NDArray], NDArray] = _scaled_late,
+    then: Callable[[NDArray], NDArray] = _as_it_is,
+    shift: Callable[[NDArray, NDArray], NDArray] = _peak,
+    by: Callable[[NDArray], NDArray] = _divide,
+    seen: Callable[[NDArray], NDArray] = lambda mask: mask,
+    out: Callable[[NDArray], NDArray] = lambda y: y.astype(np.float16),
+) -> Callable[..., Any]:
+    """Return the program with some steps replaced."""
+
+    def attended(q: NDArray, k: NDArray, v: NDArray, mask: NDArray) -> Any:
+        with np.errstate(all="ignore"):
+            mask = seen(mask)
+            scores = then(product(first(q), first(k)))
+            exps = np.exp(np.where(mask, shift(scores, mask), scores.dtype.type(-np.inf)))
+            return out(exps / by(exps.sum(axis=-1, keepdims=True)) @ v.astype(exps.dtype))
+
+    return attended
+
+
+def _half_case(
+    n_q: int, n_k: int, d: int, *, top: float, hidden: str = "", lead: tuple[int, ...] = (),
+    even: bool = False, near: bool = False,
+) -> Callable[[int], dict[str, Any]]:  # fmt: skip
+    """Draw queries and keys whose largest score is about `top`."""
+
+    def build(seed: int) -> dict[str, Any]:
+        rng = np.random.default_rng([seed, 17, n_q, n_k, d, int(top)])
+        q, k = draw(rng, *lead, n_q, d), draw(rng, *lead, n_k, d)
+        if even:
+            q, k = np.ones_like(q), np.ones_like(k)
+        largest = (q @ k.swapaxes(-2, -1)).max() / math.sqrt(d)
+        q = q * math.sqrt(top / largest)
+        k = k * math.sqrt(top / largest)
+        if near:  # scores that differ by less than what float16 rounds
+            best = (q @ k.swapaxes(-2, -1)).max(axis=-2).argmax()
+            k = k[best] + draw(rng, n_k, d, spread=3.0) / 100
+        scores = q @ k.swapaxes(-2, -1) / math.sqrt(d)
+        mask = np.ones((n_q, n_k), dtype=bool)
+        if "some" in hidden:
+            mask = partial_mask(rng, n_q, n_k)
+            row = scores.max(axis=1).argmax()  # what's large in it is hidden
+            mask[row] = scores[row] <= np.sort(scores[row])[1]
+        if "row" in hidden:
+            mask[1] = False
+        return {
+            "q": q.astype(np.float16),
+            "k": k.astype(np.float16),
+            "v": draw(rng, *lead, n_k, 3).astype(np.float16),
+            "mask": mask,
+        }
+
+    return build
+
+
+_HALF_CASES = [
+    case("scores near 1 | nothing overflows", _half_case(2, 3, 4, top=1.0)),
+    case("8 scores of 9.5 | each exponential has room, their sum hasn't",
+         _half_case(1, 8, 4, top=9.5, even=True)),
+    case("a score of 20 | e²⁰ has no room in 16 bits", _half_case(2, 4, 4, top=20.0, lead=(2,))),
+    case("scores near 300 | nor has e³⁰⁰ in 32", _half_case(3, 4, 4, top=300.0, near=True)),
+    case("a product of 160,000 | it has no room, and the score of 20,000 has",
+         _half_case(3, 3, 64, top=20_000.0)),
+    case("some hidden | the largest score may be among them",
+         _half_case(4, 6, 4, top=400.0, hidden="some")),
+    case("a query that may look at nothing | zeros", _half_case(3, 4, 4, top=2.0, hidden="row")),
+]  # fmt: skip
+
+_BITS = [
+    right({"first": _wide}),
+    Step(
+        "the product in 16 bits",
+        {"first": _as_it_is},
+        "products are made in float16, where one above 65,504 is infinite, and float32 afterwards "
+        "is too late",
+        "Which arrays have to be in float32 before they're multiplied?",
+        fault=True,
+    ),
+    Step(
+        "scaled first, in 16 bits",
+        {"first": _as_it_is, "product": _scaled_early},
+        "products have room, as you scale before them, and they're rounded to float16 still: near "
+        "300 one is off by up to 0.125, and its exponential by an eighth",
+        "Which arrays have to be in float32 before they're multiplied?",
+    ),
+]
+_SHIFTS = [
+    right(_peak),
+    Step(
+        "no maximum subtracted",
+        lambda scores, mask: scores,
+        "exponentials are taken of the scores as they are",
+        "What can be subtracted from all scores of a row without changing its weights?",
+        fault=True,
+    ),
+    Step(
+        "one maximum for all rows",
+        _peak_of_array,
+        "the largest score of the whole array is subtracted from every row, so that a row of small "
+        "ones becomes zeros",
+        "Along which axis do weights sum to 1?",
+    ),
+    Step(
+        "the maximum of hidden ones too",
+        _peak_of_all,
+        "hidden scores count for the maximum, so that a row whose largest is hidden can become "
+        "zeros",
+        "What is to be hidden before the maximum is taken?",
+    ),
+]
+_TOTALS = [
+    right(_divide),
+    Step(
+        "divided by 0",
+        _as_it_is,
+        "where a query may look at nothing, 0 is divided by 0",
+        "By what may 0 be divided to stay 0?",
+        fault=True,
+    ),
+]
+
+
+def _built(bits: dict[str, Any], shift: Any, by: Any) -> Callable[..., Any]:
+    return _halves(**bits, shift=shift, by=by)
+
+
+_HALF_WRONG = [
+    wrong(
+        attention_in_half_broken,
+        "the program as it was | This is what the broken program returns: products are made in "
+        "float16; exponentials are taken without subtracting the maximum; and where a query may "
+        "look at nothing, 0 is divided by 0. → What is the largest number of float16?",
+        program=as_cell(attention_in_half_broken, "attention_in_half"),
+    ),
+    # without a maximum subtracted it's all one how the product overflows
+    *[
+        mistake
+        for mistake in half_repaired(_built, bits=_BITS, shift=_SHIFTS, by=_TOTALS)
+        if not ("scaled first" in mistake.name and "no maximum" in mistake.name)
+    ],
+    wrong(
+        _halves(seen=lambda mask: np.ones_like(mask)),
+        "nothing hidden | Nothing overflows any more, and queries look at everything. → Which line "
+        "uses the mask?",
+    ),
+    wrong(
+        _halves(seen=lambda mask: ~mask),
+        "the mask turned round | Nothing overflows any more, and queries look at what they may "
+        "not. → What does True mean in the mask?",
+    ),
+    wrong(
+        _halves(product=lambda q, k: q @ k.swapaxes(-2, -1)),
+        "no scale | Nothing overflows any more, and scores aren't divided by √d. → Which lines of "
+        "the broken program were right?",
+    ),
+    wrong(
+        _halves(then=lambda scores: np.clip(scores, -11, 11)),
+        "scores cut off | You cut scores off at 11, so that exponentials have room. All above are "
+        "the same to you, then. → What can be subtracted from all scores of a row?",
+    ),
+    wrong(
+        _halves(then=lambda s: s / np.maximum(np.abs(s).max(axis=-1, keepdims=True), 1e-9)),
+        "divided by the maximum | You *divide* by the largest score, which makes weights nearly "
+        "even. → What changes all exponentials by the same factor?",
+    ),
+]
+
+
+def _half_wide(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """Compute everything in float64."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = np.einsum("...id,...jd->...ij", q, k) / q.shape[-1] ** 0.5
+    return (softmax(np.where(mask, scores, -np.inf)) @ v).astype(np.float16)
+
+
+def _half_rows(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """Go query by query over the keys that may be looked at."""
+    out = np.zeros((*q.shape[:-1], v.shape[-1]), dtype=np.float16)
+    for i, row in enumerate(mask):
+        if row.any():
+            keys = k[..., row, :].astype(np.float32)
+            scores = (keys @ q[..., i, :, None].astype(np.float32))[..., 0] / q.shape[-1] ** 0.5
+            e = np.exp(scores - scores.max(axis=-1, keepdims=True)).astype(np.float32)
+            shares = e / e.sum(axis=-1, keepdims=True)
+            out[..., i, :] = (shares[..., None, :] @ v[..., row, :].astype(np.float32))[..., 0, :]
+    return out
+
+
+def _half_torch(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    import torch
+
+    scores = q.float() @ k.float().mT / q.shape[-1] ** 0.5
+    weights = torch.softmax(scores.masked_fill(~mask, -torch.inf), dim=-1).nan_to_num(0.0)
+    return (weights @ v.float()).half()
+
+
+HALF = Exercise(
+    id="15.bug_half",
+    function="attention_in_half",
+    reference=attention_in_half,
+    cases=_HALF_CASES,
+    misconceptions=_HALF_WRONG,
+    alternatives=[
+        ("float64", _half_wide),
+        ("query by query", _half_rows),
+        Alternative(name="torch", right=_half_torch, backend="torch"),
+    ],
+    hints=[
+        "Print the scores, the exponentials and their sums, case by case: where is the first that "
+        "is infinite, or 0?",
+        "`astype(np.float32)` before the product. Then hide by −∞, and subtract the largest score "
+        "of each row. What if that is −∞?",
+        "`peak = scores.max(axis=-1, keepdims=True)`; where it's −∞ subtract 0 in its place, and "
+        "divide by 1 where the sum is 0. `.astype(np.float16)` at the end.",
+    ],
+    points=4,
+    minutes=25,
+    difficulty=2,
+)
+
+#: The programs that the debugging exercises begin with.
+BROKEN: dict[str, Callable[..., Any]] = {
+    "15.bug_marks": marks_broken,
+    "15.bug_company": sentence_means_broken,
+    "15.bug_half": attention_in_half_broken,
+}

@@ -1,0 +1,657 @@
+"""Two patients of chapter 15 that are ill before the model begins: in the batch, in the tokens.
+
+Every misconception here is a repair that stopped half-way, or one that broke something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from course_lib.grading.exercises.attention_variants import softmax
+from course_lib.grading.exercises.clinics import Step, half_repaired, right
+from course_lib.grading.exercises.entries import case, wrong
+from course_lib.grading.exercises.inputs import as_cell
+from course_lib.grading.model import Alternative, Exercise
+from course_lib.grading.values import is_tensor, to_tensors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["BROKEN", "SIDES", "TOKENS", "SmallDecoder", "next_logits", "word_ids"]
+
+
+# -- 15.bug_sides ----------------------------------------------------------------------------------
+
+
+class SmallDecoder:
+    """A decoder of one layer, which is right: ids, mask and positions in, logits out.
+
+    Parameters
+    ----------
+    vocab_size, max_length, seed : int
+
+    Examples
+    --------
+    >>> model = SmallDecoder(vocab_size=5, max_length=8, seed=0)
+    >>> ids = np.array([[3, 1, 4]])
+    >>> model(ids, np.ones((1, 3), dtype=bool), np.array([[0, 1, 2]])).shape
+    (1, 3, 5)
+    """
+
+    def __init__(self, *, vocab_size: int, max_length: int, seed: int, width: int = 6) -> None:
+        rng = np.random.default_rng([seed, 18])
+        self._tokens = rng.normal(size=(vocab_size, width))
+        self._places = rng.normal(size=(max_length, width))
+        self._keys, self._values = rng.normal(size=(2, width, width)) / 1.5
+        self._out = rng.normal(size=(width, vocab_size))
+
+    def __repr__(self) -> str:
+        return "a decoder that does what it should"
+
+    def __call__(self, ids: Any, mask: Any, positions: Any) -> Any:
+        """Return logits (b, n, V).
+
+        Parameters
+        ----------
+        ids : integer array, (b, n)
+        mask : boolean array, (b, n)
+            True at real tokens: nobody looks at the others. It's causal without being told.
+        positions : integer array, (b, n)
+            Counted from 0 at the first real token; of others any.
+        """
+        if any(map(is_tensor, (ids, mask, positions))):
+            return to_tensors(self(*(np.asarray(x) for x in (ids, mask, positions))))
+        ids, mask, positions = np.asarray(ids), np.asarray(mask), np.asarray(positions)
+        if ids.ndim != 2:
+            raise ValueError(f"ids must be (b, n); got {ids.shape}")
+        if mask.shape != ids.shape or mask.dtype != bool:
+            raise ValueError(
+                f"mask must be boolean and {ids.shape}, as ids; got {mask.dtype} {mask.shape}"
+            )
+        positions = np.broadcast_to(positions, ids.shape).astype(int)
+        if positions.max() >= len(self._places):
+            raise ValueError(f"positions must be below {len(self._places)}; got {positions.max()}")
+        n = ids.shape[1]
+        x = self._tokens[ids] + self._places[positions]
+        scores = x @ self._keys @ x.swapaxes(-2, -1)
+        seen = mask[:, None, :] & np.tri(n, dtype=bool)
+        return (x + softmax(np.where(seen, scores, -np.inf)) @ (x @ self._values)) @ self._out
+
+
+Model = Callable[[Any, Any, Any], Any]
+
+
+def next_logits(model: Model, prompts: Sequence[NDArray], pad: int) -> NDArray:
+    """Return the logits of what follows each prompt, in one call of the model.
+
+    Parameters
+    ----------
+    model : callable
+        From ids, mask and positions, each (b, n), to logits (b, n, V).
+    prompts : sequence of int64 arrays
+        Of any lengths, at least 1.
+    pad : int
+        The id that fills a row up.
+
+    Returns
+    -------
+    float array, (b, V)
+        In the order of the prompts.
+    """
+    y: NDArray = _sides()(model, prompts, pad)
+    return y
+
+
+def next_logits_broken(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
+    """Do the same, as the exercise's notebook shows it: with three faults."""
+    prompts = sorted(prompts, key=len)  # similar lengths side by side
+    lengths = np.array([len(prompt) for prompt in prompts])
+    n = lengths.max()
+    ids = np.full((len(prompts), n), pad)
+    for i, prompt in enumerate(prompts):
+        ids[i, n - len(prompt) :] = prompt  # the padding is on the left
+    mask = np.arange(n) < lengths[:, None]
+    positions = np.broadcast_to(np.arange(n), ids.shape)
+    return model(ids, mask, positions)[:, -1]
+
+
+def _mask_left(n: int, lengths: NDArray) -> NDArray:
+    return np.asarray(np.arange(n) >= n - lengths[:, None])
+
+
+def _counted(n: int, lengths: NDArray) -> NDArray:
+    return np.maximum(np.arange(n) - (n - lengths[:, None]), 0)
+
+
+def _sides(
+    *,
+    mask: Callable[[int, NDArray], NDArray] = _mask_left,
+    positions: Callable[[int, NDArray], NDArray] = _counted,
+    order: str = "kept",
+    at: Callable[[int, NDArray], Any] = lambda n, lengths: n - 1,
+    side: str = "left",
+    turn: int = 1,
+) -> Callable[..., Any]:
+    """Return the program with some steps replaced."""
+
+    def logits_of(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
+        if order == "sorted":
+            prompts = sorted(prompts, key=len)
+        elif order == "longest first":
+            prompts = sorted(prompts, key=lambda prompt: -len(prompt))
+        lengths = np.array([len(prompt) for prompt in prompts])
+        n = int(lengths.max())
+        ids = np.full((len(prompts), n), pad)
+        for row, prompt in zip(ids, prompts, strict=True):
+            if side == "left":
+                row[n - len(prompt) :] = np.asarray(prompt)[::turn]
+            else:
+                row[: len(prompt)] = np.asarray(prompt)
+        places = np.broadcast_to(positions(n, lengths), ids.shape)
+        found = model(ids, np.broadcast_to(mask(n, lengths), ids.shape), places)
+        return found[np.arange(len(ids)), at(n, lengths)]
+
+    return logits_of
+
+
+def _prompts(*lengths: int, v: int = 6) -> Callable[[int], dict[str, Any]]:
+    def build(seed: int) -> dict[str, Any]:
+        rng = np.random.default_rng([seed, 19, *lengths])
+        return {
+            "model": SmallDecoder(vocab_size=v, max_length=sum(lengths) + 4, seed=seed % 1000),
+            "prompts": [rng.integers(1, v, n) for n in lengths],
+            "pad": 0,
+        }
+
+    return build
+
+
+_SIDES_CASES = [
+    case("one prompt of 3 tokens | no padding, nothing to go wrong", _prompts(3)),
+    case("2 prompts of 4 tokens | nor here", _prompts(4, 4)),
+    case("prompts of 2 and 3 tokens | the first is padded", _prompts(2, 3)),
+    case("prompts of 5 and 1 tokens | the longer one stands first", _prompts(5, 1)),
+    case("prompts of 3, 6, 2 and 4 tokens | each as if it were alone", _prompts(3, 6, 2, 4)),
+]
+
+_SIDE_MASKS = [
+    right(_mask_left),
+    Step(
+        "the mask of the right side",
+        lambda n, lengths: np.arange(n) < lengths[:, None],
+        "the mask is that of padding on the *right*, and hides tokens at the end of short prompts",
+        "In which columns do the real tokens stand?",
+        fault=True,
+    ),
+    Step(
+        "no mask",
+        lambda n, lengths: np.ones((len(lengths), n), dtype=bool),
+        "padding isn't hidden, and what stands before a token isn't hidden by causality",
+        "In which columns do the real tokens stand?",
+    ),
+    Step(
+        "the mask turned round",
+        lambda n, lengths: np.arange(n) < n - lengths[:, None],
+        "the mask is True at padding",
+        "What does True mean to the model?",
+    ),
+    Step(
+        "one place too few",
+        lambda n, lengths: np.arange(n) > n - lengths[:, None],
+        "the mask hides each prompt's first token as well",
+        "In which column does a prompt of all n tokens begin?",
+    ),
+]
+_PLACES = [
+    right(_counted),
+    Step(
+        "positions of columns",
+        lambda n, lengths: np.arange(n)[None],
+        "positions are numbers of columns, so that short prompts begin late",
+        "Which position has the first real token?",
+        fault=True,
+    ),
+    Step(
+        "positions from 1",
+        lambda n, lengths: _counted(n, lengths) + 1,
+        "positions begin with 1 at the first real token",
+        "Which position has the first real token?",
+    ),
+    Step(
+        "positions from the end",
+        lambda n, lengths: n - 1 - np.arange(n)[None],
+        "positions are counted from the end",
+        "Which position has the first real token?",
+    ),
+]
+_ORDERS = [
+    right("kept"),
+    Step(
+        "sorted by length",
+        "sorted",
+        "answers come in the order of the lengths, and not of the prompts",
+        "What became of the order after `sorted`?",
+        fault=True,
+    ),
+    Step(
+        "the longest first",
+        "longest first",
+        "answers come with the longest prompt first",
+        "In which order are the answers wanted?",
+    ),
+]
+
+_SIDES_WRONG = [
+    wrong(
+        next_logits_broken,
+        "the program as it was | This is what the broken program returns: the mask is that of "
+        "padding on the right; positions are numbers of columns; and the answers come in the order "
+        "of the lengths. → Which of the three shows with prompts that are sorted already?",
+        program=as_cell(next_logits_broken, "next_logits"),
+    ),
+    *half_repaired(_sides, mask=_SIDE_MASKS, positions=_PLACES, order=_ORDERS),
+    wrong(
+        _sides(side="right", mask=_SIDE_MASKS[1].does, positions=lambda n, lengths: np.arange(n)),
+        "right, and the last column | You put the padding on the right, which is fine, and read "
+        "the last column still: that's padding. → In which column is a prompt's last token, then?",
+    ),
+    wrong(
+        _sides(
+            side="right", mask=_SIDE_MASKS[1].does, positions=lambda n, lengths: np.arange(n),
+            order="sorted",
+        ),
+        "right, the last column, and sorted | You put the padding on the right, which is fine, and "
+        "read the last column still: that's padding. And the answers are in the order of the "
+        "lengths. → In which column is a prompt's last token, then?",
+    ),
+    wrong(
+        _sides(
+            side="right", mask=_SIDE_MASKS[1].does, positions=lambda n, lengths: np.arange(n),
+            at=lambda n, lengths: np.minimum(lengths, n - 1),
+        ),
+        "right, one too late | You put the padding on the right and read one place behind each "
+        "prompt's last token. → What number has the last of three?",
+    ),
+    wrong(
+        _sides(at=lambda n, lengths: lengths - 1),
+        "left, read as if right | Mask and positions are mended, and you read at `length - 1`, "
+        "which is where a prompt ends if the padding is on the *right*. → In which column do all "
+        "prompts end here?",
+    ),
+    wrong(
+        _sides(at=lambda n, lengths: n - lengths),
+        "the first token's | You read the logits of each prompt's first token. → Which token has "
+        "seen the whole prompt?",
+    ),
+    wrong(
+        _sides(turn=-1),
+        "prompts turned round | The tokens of each prompt are in reverse order. → Which way was "
+        "the broken program putting them?",
+    ),
+]  # fmt: skip
+
+
+def _sides_alone(model: Any, prompts: Any, pad: int) -> Any:
+    """Ask for one prompt after the other."""
+    found = []
+    for prompt in prompts:
+        n = len(prompt)
+        one = model(np.array([prompt]), np.ones((1, n), dtype=bool), np.arange(n)[None])
+        found.append(one[0, -1])
+    return np.array(found)
+
+
+def _sides_right(model: Any, prompts: Any, pad: int) -> Any:
+    lengths = [len(prompt) for prompt in prompts]
+    n = max(lengths)
+    ids = np.array([[*prompt, *[pad] * (n - len(prompt))] for prompt in prompts])
+    mask = np.array([[j < length for j in range(n)] for length in lengths])
+    logits = model(ids, mask, np.tile(np.arange(n), (len(ids), 1)))
+    return np.stack([row[length - 1] for row, length in zip(logits, lengths, strict=True)])
+
+
+def _sides_sorted(model: Any, prompts: Any, pad: int) -> Any:
+    """Sort, and put the answers back; positions are counted along the mask."""
+    order = np.argsort([len(prompt) for prompt in prompts], kind="stable")
+    lengths = np.array([len(prompts[i]) for i in order])
+    n = lengths.max()
+    ids = np.full((len(prompts), n), pad)
+    for row, i in zip(ids, order, strict=True):
+        row[n - len(prompts[i]) :] = prompts[i]
+    mask = np.arange(n)[::-1] < lengths[:, None]
+    logits = model(ids, mask, np.cumsum(mask, axis=1) - 1)[:, -1]
+    return logits[np.argsort(order)]
+
+
+def _sides_torch(model: Any, prompts: Any, pad: int) -> Any:
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    ids = pad_sequence(list(prompts), batch_first=True, padding_value=pad)
+    places = torch.arange(ids.shape[1]).expand_as(ids)
+    logits = model(ids, places < lengths[:, None], places)
+    return logits[torch.arange(len(ids)), lengths - 1]
+
+
+SIDES = Exercise(
+    id="15.bug_sides",
+    function="next_logits",
+    reference=next_logits,
+    cases=_SIDES_CASES,
+    misconceptions=_SIDES_WRONG,
+    alternatives=[
+        ("one by one", _sides_alone),
+        ("padding on the right", _sides_right),
+        ("sorted and put back", _sides_sorted),
+        Alternative(name="torch", right=_sides_torch, backend="torch"),
+    ],
+    hints=[
+        "The right program gives each prompt what it gets alone. Print ids, mask and positions for "
+        "prompts of 2 and 3 tokens, one below the other.",
+        "With padding on the left a prompt begins in column n − length: mask and positions have to "
+        "know. And who sorts has to put back.",
+        "`start = n - lengths[:, None]`; the mask is `np.arange(n) >= start`, positions are "
+        "`np.maximum(np.arange(n) - start, 0)`. Leave out `sorted`.",
+    ],
+    points=4,
+    minutes=20,
+    difficulty=2,
+)
+
+
+# -- 15.bug_tokens ---------------------------------------------------------------------------------
+
+
+def word_ids(text: str, vocab: Sequence[str]) -> NDArray:
+    """Return the ids of a text: WordPiece, as the encoder was trained with.
+
+    Parameters
+    ----------
+    text : str
+        Words and spaces.
+    vocab : list of str
+        Piece i has the id i.
+
+    Returns
+    -------
+    int64 array, (n,)
+    """
+    ids: NDArray = _words()(text, vocab)
+    return ids
+
+
+def word_ids_broken(text: str, vocab: Sequence[str]) -> Any:
+    """Do the same, as the exercise's notebook shows it: with three faults."""
+    index = {piece: i for i, piece in enumerate(vocab[1:])}  # padding is no piece
+    ids = [index["[CLS]"]]
+    for word in text.split():
+        start = 0
+        while start < len(word):
+            for end in range(len(word), start, -1):  # the longest first
+                piece = word[start:end] if start == 0 else "##" + word[start:end]
+                if piece in index:
+                    ids.append(index[piece])
+                    start = end
+                    break
+            else:
+                ids.append(index["[UNK]"])
+                start += 1
+    return np.array([*ids, index["[SEP]"]])
+
+
+def _unknown_word(pieces: list[str]) -> list[str]:
+    return ["[UNK]"] if "[UNK]" in pieces else pieces
+
+
+def _unknown_letters(pieces: list[str]) -> list[str]:
+    return pieces
+
+
+def _rest_unknown(pieces: list[str]) -> list[str]:
+    """Keep what was found and stop at the first letter that isn't known."""
+    return pieces[: pieces.index("[UNK]") + 1] if "[UNK]" in pieces else pieces
+
+
+def _without_unknown(pieces: list[str]) -> list[str]:
+    return [piece for piece in pieces if piece != "[UNK]"]
+
+
+def _word_left_out(pieces: list[str]) -> list[str]:
+    return [] if "[UNK]" in pieces else pieces
+
+
+def _words(
+    *,
+    first: int = 0,
+    letters: Callable[[str], str] = str.lower,
+    unknown: Callable[[list[str]], list[str]] = _unknown_word,
+    marked: bool = True,
+    longest: bool = True,
+    ends: tuple[str, str] = ("[CLS]", "[SEP]"),
+) -> Callable[..., Any]:
+    """Return the program with some steps replaced."""
+
+    def ids_of(text: str, vocab: Sequence[str]) -> Any:
+        index = {piece: i - first for i, piece in enumerate(vocab) if i >= first}
+        found = [end for end in ends[:1] if end]
+        for word in letters(text).split():
+            pieces, start = [], 0
+            while start < len(word):
+                stops: Any = range(len(word), start, -1)
+                for end in stops if longest else reversed(stops):
+                    piece = ("##" if marked and start else "") + word[start:end]
+                    if piece in index:
+                        pieces.append(piece)
+                        start = end
+                        break
+                else:
+                    pieces.append("[UNK]")
+                    start += 1
+            found += unknown(pieces)
+        found += [end for end in ends[1:] if end]
+        return np.array([index[piece] for piece in found])
+
+    return ids_of
+
+
+_VOCAB = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "n", "o", "r", "s", "t", "an", "be", "bo"),
+    *("on", "to", "ann", "cat", "tom", "anna", "bert", "near", "rome", "##a", "##b", "##i", "##n"),
+    *("##o", "##r", "##s", "##t", "##at", "##on", "##ma", "##na", "##me", "##rn", "##rt", "##ss"),
+    *("##to", "##ris"),
+]
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"text": text, "vocab": _VOCAB}
+
+
+_TOKENS_CASES = [
+    case("a word that is a piece | its line in the file is its id", _text("near")),
+    case("2 words, several pieces | the longest first", _text("cats boston")),
+    case("capitals | the vocabulary has none", _text("Anna near ROME")),
+    case("a letter that isn't known | the whole word is unknown", _text("a bronze cat")),
+    case("a word that begins unknown | as a whole, too", _text("xcat on boris")),
+    case("no word at all | two marks", _text(" ")),
+]
+
+_FIRSTS = [
+    right(0),
+    Step(
+        "a line lost",
+        1,
+        "all ids are one too small, since the first line isn't counted",
+        "Which id has the first piece of the vocabulary?",
+        fault=True,
+    ),
+]
+_LETTERS = [
+    right(str.lower),
+    Step(
+        "capitals kept",
+        str,
+        "capitals stay as they are, and the vocabulary has none",
+        "What did the model's own tokenizer do with capitals?",
+        fault=True,
+    ),
+    Step(
+        "the first letter alone",
+        lambda text: text[:1].lower() + text[1:],
+        "only the text's first letter is made small",
+        "What did the model's own tokenizer do with capitals?",
+    ),
+]
+_UNKNOWN = [
+    right(_unknown_word),
+    Step(
+        "a letter unknown",
+        _unknown_letters,
+        "a letter that isn't known is `[UNK]`, and the rest of its word is cut on",
+        "Which part of a word becomes `[UNK]` if it can't be cut to its end?",
+        fault=True,
+    ),
+    Step(
+        "the rest unknown",
+        _rest_unknown,
+        "what was found of a word stays, and its rest is `[UNK]`",
+        "Which part of a word becomes `[UNK]` if it can't be cut to its end?",
+    ),
+    Step(
+        "unknown letters left out",
+        _without_unknown,
+        "letters that aren't known are left out",
+        "What stands for a word that can't be cut to its end?",
+    ),
+    Step(
+        "unknown words left out",
+        _word_left_out,
+        "words that can't be cut to their end are left out",
+        "What stands for such a word?",
+    ),
+]
+
+_TOKENS_WRONG = [
+    wrong(
+        word_ids_broken,
+        "the program as it was | This is what the broken program returns: all ids are one too "
+        "small; capitals stay; and a single letter becomes `[UNK]` in the place of its word. → "
+        "Which of the three changes *every* id?",
+        program=as_cell(word_ids_broken, "word_ids"),
+    ),
+    *half_repaired(_words, first=_FIRSTS, letters=_LETTERS, unknown=_UNKNOWN),
+    wrong(
+        _words(first=-1),
+        "one too large | Your ids are one too large: they're counted from 1. → Which id has the "
+        "first piece of the vocabulary?",
+    ),
+    wrong(
+        _words(letters=str.upper),
+        "capitals throughout | You make capitals of all letters, and the vocabulary has none, so "
+        "every word is unknown. → What did the model's own tokenizer do with capitals?",
+    ),
+    wrong(
+        _words(marked=False),
+        "no marks inside | The three faults are mended, and pieces inside a word are looked for "
+        "without `##`. → How does the vocabulary write a piece that doesn't begin a word?",
+    ),
+    wrong(
+        _words(longest=False),
+        "the shortest first | The three faults are mended, and you take the shortest piece first. "
+        "→ In which direction did the broken program go through the ends?",
+    ),
+    wrong(
+        _words(ends=("", "")),
+        "no marks at the ends | The pieces are right, and `[CLS]` and `[SEP]` are missing. → What "
+        "did the broken program put round them?",
+    ),
+    wrong(
+        _words(ends=("[CLS]", "")),
+        "no [SEP] | The pieces are right, and `[SEP]` is missing at the end. → What did the broken "
+        "program put round them?",
+    ),
+    wrong(
+        _words(ends=("", "[SEP]")),
+        "no [CLS] | The pieces are right, and `[CLS]` is missing in front. → What did the broken "
+        "program put round them?",
+    ),
+    wrong(
+        _words(ends=("[SEP]", "[CLS]")),
+        "the ends changed places | The pieces are right; `[CLS]` and `[SEP]` have changed places. "
+        "→ Which stands in front?",
+    ),
+]
+
+
+def _tokens_recursive(text: Any, vocab: Any) -> Any:
+    def cut(word: str, mark: str = "") -> Any:
+        if not word:
+            return []
+        for end in range(len(word), 0, -1):
+            if mark + word[:end] in vocab:
+                rest = cut(word[end:], "##")
+                return None if rest is None else [mark + word[:end], *rest]
+        return None
+
+    pieces = ["[CLS]"]
+    for word in text.lower().split():
+        pieces += cut(word) or ["[UNK]"]
+    return [vocab.index(piece) for piece in [*pieces, "[SEP]"]]
+
+
+def _tokens_prefixes(text: Any, vocab: Any) -> Any:
+    """Look for the longest piece that a word begins with."""
+    ids = [vocab.index("[CLS]")]
+    for word in text.casefold().split():
+        rest, own = word, []
+        while rest:
+            fits = [i for i, piece in enumerate(vocab) if rest.startswith(piece)]
+            if not fits:
+                own = [vocab.index("[UNK]")]
+                break
+            best = max(fits, key=lambda i: len(vocab[i]))
+            own.append(best)
+            rest = rest[len(vocab[best]) :]
+            rest = "##" + rest if rest else ""
+        ids += own
+    return np.array([*ids, vocab.index("[SEP]")])
+
+
+def _tokens_torch(text: Any, vocab: Any) -> Any:
+    import torch
+
+    return torch.tensor(_tokens_recursive(text, vocab))
+
+
+TOKENS = Exercise(
+    id="15.bug_tokens",
+    function="word_ids",
+    reference=word_ids,
+    cases=_TOKENS_CASES,
+    misconceptions=_TOKENS_WRONG,
+    alternatives=[
+        ("recursion", _tokens_recursive),
+        ("beginnings", _tokens_prefixes),
+        Alternative(name="torch", right=_tokens_torch, backend="torch"),
+    ],
+    hints=[
+        "Print pieces, not ids: `[vocab[i] for i in ids]`. Then try a capital, and a word with a "
+        "letter that the vocabulary hasn't.",
+        "One fault moves all ids by one, one is about capitals, one about what becomes `[UNK]`: a "
+        "letter or its word.",
+        "`enumerate(vocab)`, `text.lower().split()`, and the pieces of a word in a list of its "
+        'own, which becomes `["[UNK]"]` where no piece fits.',
+    ],
+    points=4,
+    minutes=20,
+    difficulty=2,
+)
+
+#: The programs that the debugging exercises begin with.
+BROKEN: dict[str, Callable[..., Any]] = {
+    "15.bug_sides": next_logits_broken,
+    "15.bug_tokens": word_ids_broken,
+}
