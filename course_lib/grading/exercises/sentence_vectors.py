@@ -496,8 +496,8 @@ _SEARCH_WRONG = [
     ),
     wrong(
         _search(order=lambda scores: np.argsort(scores, axis=-1, kind="stable")),
-        "the farthest first | Your list begins with the farthest document, not the nearest. → In which direction does "
-        "`argsort` sort?",
+        "the farthest first | Your list begins with the farthest document, not the nearest. → In "
+        "which direction does `argsort` sort?",
     ),
     wrong(
         _search(order=lambda scores: np.argsort(scores, axis=-1, kind="stable")[:, ::-1]),
@@ -528,13 +528,13 @@ _SEARCH_WRONG = [
     ),
     wrong(
         _search(near=lambda scores, at_least: scores >= -2),
-        "at_least not used | You return documents also where they aren't near enough. → Where does your "
-        "function use `at_least`?",
+        "at_least not used | You return documents also where they aren't near enough. → Where "
+        "does your function use `at_least`?",
     ),
     wrong(
         _search(near=lambda scores, at_least: scores <= at_least),
-        "the far ones kept | You keep what is *not* near enough, and drop the rest. → On which side of `at_least` is "
-        "near?",
+        "the far ones kept | You keep what is *not* near enough, and drop the rest. → On "
+        "which side of `at_least` is near?",
     ),
     wrong(
         _search(near=lambda scores, at_least: np.abs(scores) >= at_least),

