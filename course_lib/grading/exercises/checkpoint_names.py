@@ -220,6 +220,12 @@ def _every_third(w: NDArray) -> Any:
     return [w[..., i::3] for i in range(3)]
 
 
+def _refused(biases: list[Any], like: NDArray) -> Any:
+    if any(b is None for b in biases):
+        raise KeyError("bias")
+    return biases
+
+
 def _all_or_none(biases: list[Any], like: NDArray) -> Any:
     zeros = np.zeros(len(like), like.dtype)
     return biases if all(b is not None for b in biases) else [zeros] * 4
@@ -341,9 +347,10 @@ _WRONG = [
         "where there is none. → What number has the first layer?",
     ),
     wrong(
-        _read(missing=lambda biases, like: [b + 0.0 for b in biases]),
-        "biases that aren't there | Your program stops where a bias is missing, which is no fault "
-        "of the checkpoint. → What does a layer without a bias add?",
+        _read(missing=_refused),
+        "biases that aren't there | With names of Llama's your program looks for a key that isn't "
+        "there: another family's name, or a bias, and Llama has none. → Which name does the error "
+        "give?",
     ),
     wrong(
         _read(missing=_all_or_none),

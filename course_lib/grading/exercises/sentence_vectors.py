@@ -72,6 +72,12 @@ def _pooled(
     return pooled
 
 
+def _length_of_sum(hidden: NDArray, mask: NDArray) -> Any:
+    means, total = _pooled()(hidden, mask)[0], _sum(hidden, mask)
+    size = np.sqrt((total**2).sum(axis=-1, keepdims=True))
+    return means, means / np.where(size == 0, 1.0, size)
+
+
 def _texts(*rows: str, d: int = 3, alone: bool = False, bad: bool = False) -> Any:
     """Draw vectors for rows such as "xx..": x for a real token, a dot for padding."""
 
@@ -280,6 +286,26 @@ _POOL_WRONG = [
         "changed places | Your two parts are right, and have changed places. → Which does "
         "the docstring name first?",
     ),
+    wrong(
+        _pooled(count=lambda mask: max(mask.sum(), 1)),
+        "tokens of the whole batch | You divide by the number of real tokens in the whole batch. → "
+        "Along which axis of the mask are they counted?",
+    ),
+    wrong(
+        _pooled(count=lambda mask: mask.sum(axis=-1, keepdims=True) + 1),
+        "one token too many | You divide by one more than there are, perhaps so as not to divide "
+        "by 0. → Which function leaves all numbers from 1 on as they are?",
+    ),
+    wrong(
+        _pooled(unit=lambda x: x / np.maximum(np.sqrt((x**2).sum(axis=-1, keepdims=True)), 1.0)),
+        "short vectors left short | Your means are right. What's shorter than 1 isn't brought to "
+        "length 1 by you. → From which length on may a vector count as 0?",
+    ),
+    wrong(
+        _length_of_sum,
+        "the length of the sum | Your means are right, and for the units you divide them by the "
+        "length of the *sum*. → Whose length is to become 1?",
+    ),
 ]
 
 
@@ -407,6 +433,17 @@ def _search(
     return searched
 
 
+def _down_the_queries(scores: NDArray) -> Any:
+    return np.argsort(-scores, axis=0, kind="stable")
+
+
+def _first_scores(queries: NDArray, documents: NDArray, k: int, at_least: float = -1.0) -> Any:
+    scores = _unit(queries) @ _unit(documents).T
+    indices = _nearest(scores)[:, :k]
+    best = scores[:, :k]
+    return np.where(best >= at_least, indices, -1), np.where(best >= at_least, best, 0.0)
+
+
 def _vectors(m: int, n: int, d: int, k: int, **more: Any) -> Callable[[int], dict[str, Any]]:
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 4, m, n, d, k])
@@ -430,7 +467,9 @@ def _alike(seed: int) -> dict[str, Any]:
 def _with_zeros(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 9])
     direction = draw(rng, 3) + np.array([2.0, 0.3, -0.4])
-    documents = np.stack([-direction, np.zeros(3), direction[::-1], 2 * direction]).round(1)
+    documents = np.stack(
+        [[0.4, -0.3, 0.2] - direction, np.zeros(3), direction[::-1], 2 * direction]
+    ).round(1)
     return {"queries": np.stack([direction, np.zeros(3)]).round(1), "documents": documents, "k": 3}
 
 
@@ -581,6 +620,49 @@ _SEARCH_WRONG = [
                 of_document=lambda x: x / np.maximum((x**2).sum(axis=-1, keepdims=True), 1e-12)),
         "no root | You divide by the sum of squares, which is the *square* of a length. → How long "
         "is (3, 4)?",
+    ),
+    wrong(
+        _search(order=lambda scores: np.argsort(-scores, axis=-1)),
+        "equal ones as they fall | `np.argsort` may put equal numbers in any order, if it isn't "
+        "told otherwise. → Which of its kinds keeps their order?",
+    ),
+    wrong(
+        _search(order=lambda scores: np.argsort(scores, axis=-1)[:, ::-1]),
+        "turned round, equal ones as they fall | You sort upwards and turn the list round, and "
+        "equal documents come in any order. → What can you sort in the place of the scores, and by "
+        "which kind of sort?",
+    ),
+    wrong(
+        _search(order=_down_the_queries),
+        "sorted along the wrong axis | You sort down the columns: for each document you rank the "
+        "queries. → Which axis of the scores are the documents?",
+    ),
+    wrong(
+        _search(compare=lambda a, b: np.maximum(a @ b.T, 0)),
+        "negative cosines cut off | You make 0 of negative cosines, so that the far ones are all "
+        "alike. → Between which two numbers lies a cosine?",
+    ),
+    wrong(
+        _search(
+            of_query=_as_is,
+            of_document=_as_is,
+            compare=lambda a, b: -np.sqrt(((a[:, None] - b[None]) ** 2).sum(axis=-1)),
+        ),
+        "distances | You compare by the distance between the vectors as they are, with a minus. → "
+        "What does a cosine not depend on?",
+    ),
+    wrong(
+        _search(
+            of_document=lambda x: x / np.maximum(np.sqrt((x**2).sum(axis=0, keepdims=True)), 1e-12)
+        ),
+        "lengths of columns | You add the documents' squares down the first axis. → Which axis "
+        "holds the numbers of one document?",
+    ),
+    wrong(
+        _first_scores,
+        "the first documents' scores | Your indices are right, and the scores are those of the "
+        "first documents, in the order of the file. → Which function fetches numbers by indices, "
+        "row by row?",
     ),
     wrong(
         _search(returns=lambda indices, scores: (scores, indices)),
