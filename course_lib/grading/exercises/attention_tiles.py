@@ -62,6 +62,10 @@ def _uncut(i: int, block: int, n: int) -> Span:
     return i * block, (i + 1) * block - 1
 
 
+def _one_more(i: int, block: int, n: int) -> Span:
+    return i * block, min((i + 1) * block, n)
+
+
 def _up(n: int, block: int) -> int:
     return -(-n // block)
 
@@ -201,6 +205,16 @@ _TILES_WRONG = [
         "and keys are left. → Where do the last strips end?",
     ),
     wrong(
+        _kinds(columns=_one_more),
+        "the last key one too far | Your strips of keys end one place too far, at the first key of "
+        "the next. → What is the last of the keys from 0 on, if there are 3?",
+    ),
+    wrong(
+        _kinds(rows=_one_more),
+        "the last query one too far | Your strips of queries end one place too far, at the first "
+        "query of the next. → What is the last of the queries from 0 on, if there are 2?",
+    ),
+    wrong(
         _kinds(kind=_by_rule(lambda a, b, far: a < 0 or a > far, _inside)),
         "judged by the first query | You skip tiles as soon as their first query doesn't see the "
         "last key. A later one may see something. → Which query and which key are nearest to each "
@@ -252,6 +266,11 @@ _TILES_WRONG = [
         "query get a 1. → When is a tile's newest key too old for its first query?",
     ),
     wrong(
+        _kinds(kind=_by_rule(lambda a, b, far: b < 0 or a > far + 1, _inside)),
+        "old tiles skipped one too late | You keep a tile whose newest key has just left the "
+        "window of its first query. → How far back does a window of 1 reach?",
+    ),
+    wrong(
         _kinds(kind=_by_rule(lambda a, b, far: b < 0 or b > far, _inside)),
         "skipped once something is too old | You skip a tile as soon as its last query no longer "
         "sees its first key. → When does nobody see anything of it?",
@@ -262,9 +281,14 @@ _TILES_WRONG = [
         "tile is the first to be too far apart?",
     ),
     wrong(
+        _kinds(kind=_by_rule(_usual, lambda a, b, far: a >= 0 and b <= far + 1)),
+        "whole one too late | You call a tile whole whose oldest key has just left the window of "
+        "its last query. → How far back does a window of 1 reach?",
+    ),
+    wrong(
         _kinds(kind=_by_rule(lambda a, b, far: a > far or b < -far, lambda a, b, far: b <= far)),
-        "not causal | Your queries see what comes after them. → Up to which key may a query see, "
-        "with a window or without?",
+        "not causal | Your queries see what comes after them, up to the end. → Up to which key "
+        "may a query see, with a window or without?",
     ),
     wrong(
         _kinds(finish=lambda table: np.where(table > 0, 3 - table, 0)),
@@ -562,9 +586,8 @@ _TILED_CASES = [
 
 
 def _without_last(own: NDArray, n_k: int, block_k: int, window: int | None) -> Iterable[int]:
-    """Stop in front of the tile in which the last query's own key lies."""
-    starts = _needed(own, n_k, block_k, window)
-    return starts[:-1] if len(starts) > 1 else starts
+    """Stop in front of the last query's own key."""
+    return range(_needed(own, n_k, block_k, window).start, own[-1], block_k)
 
 
 def _up_to_first(own: NDArray, n_k: int, block_k: int, window: int | None) -> Iterable[int]:
@@ -599,6 +622,12 @@ def _seen(low: int, high: int) -> Callable[[NDArray, NDArray, int | None], NDArr
         return (place <= own + high) & (place > own - far + low)
 
     return sees
+
+
+def _without_peak(state: Any, scores: NDArray, values: NDArray) -> Any:
+    m, l, o = state
+    e = np.exp(scores)
+    return m, l + e.sum(axis=-1), o + e @ values
 
 
 def _mean_of_tiles(state: Any, scores: NDArray, values: NDArray) -> Any:
@@ -683,6 +712,16 @@ _TILED_WRONG = [
         "minus −∞ is NaN. → What could you subtract in its place, so that e^(−∞ − …) is 0?",
     ),
     wrong(
+        _tiled(step=_without_peak, start_m=0.0),
+        "no maximum subtracted | You take e^score as it is. At 2000 there's no room, and at −2000 "
+        "nothing is left. → What is to be subtracted, and what happens when it rises?",
+    ),
+    wrong(
+        _tiled(step=lambda state, scores, values: (state[0], *_step(state, scores, values)[1:])),
+        "the new maximum not kept | You compute a new maximum for each tile, and m stays −∞. → "
+        "Which three things go from tile to tile?",
+    ),
+    wrong(
         _tiled(start_m=0.0),
         "a maximum that starts at 0 | Your m starts at 0. Where all scores are far below, all "
         "exponentials are 0. → What is the largest of no scores?",
@@ -709,7 +748,8 @@ _TILED_WRONG = [
     ),
     wrong(
         _tiled(scale=lambda d: 1.0),
-        "no scale | You don't divide the scores by anything. → What grows with d?",
+        "no scale | You don't divide the scores by anything before the softmax. → What grows with "
+        "d?",
     ),
     wrong(
         _tiled(scale=float),
@@ -739,10 +779,9 @@ _TILED_WRONG = [
         "are at most its own?",
     ),
     wrong(
-        _tiled(sees=lambda place, own, window: _within(place, own, window)
-               & ((place < own) | (own == 0))),
-        "its own key hidden | Your queries see what came before them, and not themselves. → Is it "
-        "`<` or `<=`?",
+        _tiled(sees=lambda place, own, window: _within(place, own, window) & (place < own)),
+        "its own key hidden | Your queries see what came before them, and not themselves, so that "
+        "the first token sees nothing. → Is it `<` or `<=`?",
     ),
     wrong(
         _tiled(sees=lambda place, own, window: place <= own),
@@ -760,14 +799,20 @@ _TILED_WRONG = [
         "counted. → How far back does a window of 1 reach?",
     ),
     wrong(
+        _tiled(sees=_seen(-1, 0)),
+        "a window one too wide inside of tiles | Your mask shows `window` tokens beside the query "
+        "itself, where the tile that holds the oldest is visited. → How far back does a window of "
+        "1 reach?",
+    ),
+    wrong(
         _tiled(sees=_seen(1, 0)),
         "a window one too narrow | Your queries see `window − 1` tokens, with themselves. → How "
         "far back does a window of 1 reach, and of 2?",
     ),
     wrong(
         _tiled(visits=_without_last),
-        "the last tile left out | Your inner loop ends in front of the tile in which the last "
-        "query's own key lies. → Up to which key does the last query of a strip see?",
+        "the last key left out | Your inner loop ends in front of the last query's own key, which "
+        "may be the first of a tile. → Up to which key does the last query of a strip see?",
     ),
     wrong(
         _tiled(visits=_up_to_first),
@@ -815,8 +860,8 @@ _TILED_WRONG = [
     ),
     wrong(
         _tiled(returns=lambda output, lse: output),
-        "only the output | You return the output alone. → What do merges and the backward pass "
-        "need beside it?",
+        "only the output | You return the output alone, without the logarithms of the sums. → "
+        "What do merges and the backward pass need beside it?",
     ),
     wrong(
         _two_axes,

@@ -169,6 +169,16 @@ _CASES = [
 ]  # fmt: skip
 
 
+def _whole_texts(config: Config, n_tokens: int, memory: int, n_parameters: int) -> Any:
+    per_token, cache, _ = _planned()(config, n_tokens, memory, n_parameters)
+    return per_token, cache, _beside(memory, 2 * n_parameters, per_token * n_tokens)
+
+
+def _spread_out(config: Config, n_tokens: int, memory: int, n_parameters: int) -> Any:
+    _, cache, texts = _planned()(config, n_tokens, memory, n_parameters)
+    return cache // n_tokens, cache, texts
+
+
 _WRONG = [
     wrong(
         _planned(token=lambda n_layers, h_kv, width, config: n_layers * h_kv * width),
@@ -250,8 +260,8 @@ _WRONG = [
     ),
     wrong(
         _planned(window=lambda config: config["sliding_window"]),
-        "no window named | Your program stops where `sliding_window` is missing. → Which method of "
-        "a dictionary doesn't mind?",
+        "no window named | Your program stops where the dictionary says nothing of a window. → "
+        "Which method of a dictionary doesn't mind?",
     ),
     wrong(
         _planned(size=1, weights=lambda n_parameters: n_parameters),
@@ -269,8 +279,8 @@ _WRONG = [
         "are 16 bits?",
     ),
     wrong(
-        _planned(size=16),
-        "bits | Your first two numbers are bits. → How many bytes are 16 bits?",
+        _planned(size=16, weights=lambda n_parameters: 16 * n_parameters),
+        "bits | You count bits, of the cache and of the model. → How many bytes are 16 bits?",
     ),
     wrong(
         _planned(kept=lambda n, window: n),
@@ -294,8 +304,8 @@ _WRONG = [
     ),
     wrong(
         _planned(weights=lambda n_parameters: 0),
-        "no weights | You fill all the memory with caches. → What must be there before the first "
-        "text?",
+        "no weights | You fill all the memory with caches, as if the model took none. → What must "
+        "be there before the first text?",
     ),
     wrong(
         _planned(weights=lambda n_parameters: n_parameters),
@@ -304,8 +314,8 @@ _WRONG = [
     ),
     wrong(
         _planned(weights=lambda n_parameters: 4 * n_parameters),
-        "four bytes a parameter | You take 4 bytes for each parameter. → How many bytes are 16 "
-        "bits?",
+        "four bytes a parameter | You take 4 bytes for each parameter, as in float32. → How many "
+        "bytes are 16 bits?",
     ),
     wrong(
         _planned(fit=lambda memory, weights, cache: memory // (weights + cache)),
@@ -329,7 +339,8 @@ _WRONG = [
     ),
     wrong(
         _planned(fit=lambda memory, weights, cache: max(memory - weights, 0) / cache),
-        "parts of texts | Your number of texts has a fraction. → How many fit as a whole?",
+        "parts of texts | Your number of texts has a fraction: the last one fits in part. → How "
+        "many fit as a whole?",
     ),
     wrong(
         _planned(fit=lambda memory, weights, cache: round(max(memory - weights, 0) / cache)),
@@ -345,6 +356,16 @@ _WRONG = [
         _planned(finish=lambda per_token, cache, texts: (per_token, cache * texts, texts)),
         "the caches of all texts | Your second number is for all texts that fit. → For how many "
         "texts is it to be?",
+    ),
+    wrong(
+        _whole_texts,
+        "texts without a window | Your cache is right, and the number of texts is what would fit "
+        "if all tokens were kept. → Which of your numbers do you divide by?",
+    ),
+    wrong(
+        _spread_out,
+        "a text's bytes by its tokens | Your first number is the cache divided by all tokens, also "
+        "by those that a window has let go. → What does one more token take that is kept?",
     ),
 ]
 

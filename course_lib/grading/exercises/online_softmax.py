@@ -62,7 +62,8 @@ def _ones(m: NDArray, new_m: NDArray) -> NDArray:
 
 
 def _rise(m: NDArray, new_m: NDArray) -> NDArray:
-    return np.where(m == -np.inf, 0.0, np.exp(new_m - m))
+    y: NDArray = np.exp(new_m - m)
+    return y
 
 
 def _updated(
@@ -186,12 +187,21 @@ def _two_softmaxes(m: NDArray, l: NDArray, o: NDArray, scores: NDArray, values: 
         return new_m, new_l, (a[..., None] * o + b[..., None] * tile_o) / new_l[..., None]
 
 
+def _not_increased(l: NDArray, new: NDArray) -> NDArray:
+    y: NDArray = np.where(l == 0, new, l)
+    return y
+
+
+def _mean_of_exps(m: NDArray, l: NDArray, o: NDArray, scores: NDArray, values: NDArray) -> Any:
+    b = scores.shape[-1]
+    return _updated(total=lambda l, new: l + new / b)(m, l, o, scores, values)
+
+
 def _two_halves(m: NDArray, l: NDArray, o: NDArray, scores: NDArray, values: NDArray) -> Any:
     """Give the old output and the new one half each."""
     new_m, new_l, _ = _updated()(m, l, o, scores, values)
     _, _, tile_o = _own_softmax(m, l, o, scores, values)
-    first = (l == 0)[..., None]
-    return new_m, new_l, np.where(first, tile_o, (o + tile_o) / 2)
+    return new_m, new_l, (o + tile_o) / 2
 
 
 _UPDATE_WRONG = [
@@ -216,7 +226,7 @@ _UPDATE_WRONG = [
         "output by l, rightly, and don't divide at the end. → By which l?",
     ),
     wrong(
-        _updated(divide=lambda o, l, total, e: o / np.where(l == 0, total, l)[..., None]),
+        _updated(divide=lambda o, l, total, e: o / l[..., None]),
         "divided by the old sum | You divide by the l that came in. → How much weight is in the "
         "new output?",
     ),
@@ -224,6 +234,13 @@ _UPDATE_WRONG = [
         _updated(divide=lambda o, l, total, e: o / e.sum(axis=-1)[..., None]),
         "divided by the new part's sum | You divide by the sum of the new exponentials only. → How "
         "much weight is in the new output?",
+    ),
+    wrong(
+        _updated(
+            old=lambda o, l, total: o * total[..., None],
+        ),
+        "only the new part divided | The new values are weighted rightly, and the output so far "
+        "counts as if nothing had come. → By how much does its share of the whole shrink?",
     ),
     wrong(
         _updated(shrink=_ones),
@@ -269,6 +286,10 @@ _UPDATE_WRONG = [
         "lie thousands above it. → What does e^1000 do?",
     ),
     wrong(
+        _updated(peak=lambda m, scores: np.maximum(m, scores.mean(axis=-1))),
+        "the mean for the maximum | Your m takes in the mean of the new scores. → What is m to be?",
+    ),
+    wrong(
         _updated(
             peak=lambda m, scores: np.broadcast_to(
                 _higher(m, scores).max(axis=-1, keepdims=True), m.shape
@@ -278,11 +299,7 @@ _UPDATE_WRONG = [
         "far below become zeros. → Along which axis is the maximum taken?",
     ),
     wrong(
-        _updated(
-            exps=lambda scores, m, new_m: np.exp(
-                scores - np.where(m == -np.inf, new_m, m)[..., None]
-            )
-        ),
+        _updated(exps=lambda scores, m, new_m: np.exp(scores - m[..., None])),
         "exponentials at the old maximum | You subtract the old maximum from the new scores, and "
         "rescale the old sums to the new one. → From what is the new maximum subtracted?",
     ),
@@ -299,12 +316,17 @@ _UPDATE_WRONG = [
         "then. → What is to be subtracted before?",
     ),
     wrong(
-        _updated(total=lambda l, new: np.where(l == 0, new, l)),
+        _updated(total=_not_increased),
         "the sum not increased | Your l doesn't take in the new exponentials. → What does l count?",
     ),
     wrong(
         _updated(total=lambda l, new: new),
         "the old sum forgotten | Your l is that of the new scores alone. → What does l count?",
+    ),
+    wrong(
+        _mean_of_exps,
+        "the mean of the exponentials | Your l takes in the mean of the new exponentials. → What "
+        "is l, and of how many scores?",
     ),
     wrong(
         _own_softmax,
@@ -328,11 +350,13 @@ _UPDATE_WRONG = [
     ),
     wrong(
         _updated(finish=lambda m, l, o: (l, m, o)),
-        "m and l changed places | You return l first and then m. → In which order do they come in?",
+        "m and l changed places | You return l first and then m, and the next call mixes them up. "
+        "→ In which order do they come in?",
     ),
     wrong(
         _updated(finish=lambda m, l, o: o),
-        "only the output | You return the output alone. → What will the next call need beside it?",
+        "only the output | You return the output alone, and two more things are asked for. → What "
+        "will the next call need beside it?",
     ),
     wrong(
         _in_place_update,
@@ -555,6 +579,21 @@ def _of_largest(lses: NDArray) -> NDArray:
     return e / e.sum(axis=0)
 
 
+def _log_of_largest(lses: NDArray) -> NDArray:
+    y: NDArray = lses.max() + np.log(np.exp(lses - lses.max()).sum(axis=0))
+    return y
+
+
+def _of_first(lses: NDArray) -> NDArray:
+    e = np.exp(lses - lses[0])
+    return e / e.sum(axis=0)
+
+
+def _log_of_first(lses: NDArray) -> NDArray:
+    y: NDArray = lses[0] + np.log(np.exp(lses - lses[0]).sum(axis=0))
+    return y
+
+
 def _in_place_merge(outputs: NDArray, lses: NDArray) -> Any:
     result = _merged()(outputs, lses)
     lses -= lses.max(axis=0)
@@ -618,9 +657,14 @@ _MERGE_WRONG = [
         "e^1000 has no room. → What may be subtracted, and added again outside of the logarithm?",
     ),
     wrong(
-        _merged(weights=_of_largest),
+        _merged(weights=_of_largest, lse=_log_of_largest),
         "one maximum for all rows | You subtract the largest number of all. Rows that lie far "
         "below it become 0/0. → Along which axis is the maximum taken?",
+    ),
+    wrong(
+        _merged(weights=_of_first, lse=_log_of_first),
+        "the first part's lse subtracted | You subtract the lse of the first part, of which a "
+        "query may see no key. −∞ minus −∞ is NaN. → Which part's lse is never −∞?",
     ),
     wrong(
         _merged(weights=_over_queries),
@@ -656,6 +700,18 @@ _MERGE_WRONG = [
         _merged(lse=lambda lses: np.exp(lses - lses.max(axis=0)).sum(axis=0)),
         "the sum, without a logarithm | Your output is right, and in the place of lse stands a sum "
         "of exponentials. → What does the next merge want?",
+    ),
+    wrong(
+        _merged(lse=lambda lses: np.exp(lses).sum(axis=0)),
+        "the sum of exponentials | Your output is right, and in the place of lse stands the sum of "
+        "exponentials, of which e^1000 has no room. → What does the l in lse stand for?",
+    ),
+    wrong(
+        _merged(
+            lse=lambda lses: lses.max(axis=0) * np.exp(lses - lses.max(axis=0)).sum(axis=0)
+        ),
+        "the maximum times the sum | Your output is right, and your lse is a product. → What is "
+        "log(e^max · Σ e^(lse − max))?",
     ),
     wrong(
         _merged(lse=lambda lses: _log_sum(lses) - np.log(len(lses))),
@@ -699,7 +755,8 @@ _MERGE_WRONG = [
     ),
     wrong(
         _merged(finish=lambda output, lse: output),
-        "only the output | You return the output alone. → What will the next merge need?",
+        "only the output | You return the output alone, and its lse is asked for, too. → What "
+        "will the next merge need?",
     ),
     wrong(
         _in_place_merge,

@@ -7,13 +7,14 @@ written out: the course's own functions refuse to work while a student's are che
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from course_lib.grading.exercises.attention_variants import softmax
+from course_lib.grading.exercises.attention_variants import plain_softmax, softmax
 from course_lib.grading.exercises.entries import case, wrong
 from course_lib.grading.exercises.inputs import draw
 from course_lib.grading.model import Alternative, Exercise
@@ -64,9 +65,12 @@ def _mean_head(x: NDArray, times: int) -> NDArray:
     return np.concatenate([x.mean(axis=1, keepdims=True)] * (times * x.shape[1]), axis=1)
 
 
+def _own(lengths: NDArray, n_q: int) -> NDArray:
+    return lengths[:, None] - n_q + np.arange(n_q)  # (b, n_q)
+
+
 def _own_place(lengths: NDArray, n_q: int, n_max: int) -> NDArray:
-    own = lengths[:, None] - n_q + np.arange(n_q)  # (b, n_q)
-    return np.arange(n_max) <= own[..., None]
+    return np.arange(n_max) <= _own(lengths, n_q)[..., None]
 
 
 def _places(own: Callable[[NDArray, int, int], NDArray]) -> Callable[..., NDArray]:
@@ -141,9 +145,9 @@ _CASES = [
     case("3 new tokens behind 2 | each sees up to itself", _drawn(1, 4, 2, 3, 5, 2, 3, [5])),
     case(
         "3 texts of different lengths | each has a cache of its own",
-        _drawn(3, 6, 2, 1, 7, 4, 5, [4, 7, 2]),
+        _drawn(3, 4, 2, 1, 7, 4, 5, [4, 7, 2]),
     ),
-    case("2 texts, 6 heads on 3, 2 new tokens | all of it", _drawn(2, 6, 3, 2, 8, 4, 5, [6, 3])),
+    case("2 texts, 9 heads on 3, 2 new tokens | all of it", _drawn(2, 9, 3, 2, 8, 4, 5, [6, 3])),
 ]
 
 
@@ -200,6 +204,19 @@ def _rows_in_wrong_order(q: NDArray, keys: NDArray, values: NDArray, lengths: ND
     h_kv = keys.shape[1]
     y = _grouped()(q, keys, values, lengths)
     y = y.reshape(b, h_kv, h // h_kv, n_q, -1).swapaxes(2, 3)
+    return y.reshape(b, h, n_q, -1)
+
+
+def _by_width_of_values(q: NDArray, keys: NDArray, values: NDArray, lengths: NDArray) -> Any:
+    scale = sqrt(values.shape[-1])
+    return _grouped(scale=lambda d, h, h_kv: scale)(q, keys, values, lengths)
+
+
+def _taken_in_turns(q: NDArray, keys: NDArray, values: NDArray, lengths: NDArray) -> Any:
+    """Put heads i and i + h_kv into a group, and take groups apart as neighbours."""
+    b, h, n_q, _ = q.shape
+    y = _grouped(share=_one_after_another)(q, keys, values, lengths)
+    y = y.reshape(b, -1, keys.shape[1], n_q, y.shape[-1]).swapaxes(1, 2)
     return y.reshape(b, h, n_q, -1)
 
 
@@ -271,14 +288,29 @@ _WRONG = [
     ),
     wrong(
         _grouped(
-            sees=_places(
-                lambda lengths, n_q, n_max: np.maximum(
-                    np.arange(n_q) + lengths[:, None] - n_q - 1, 0
-                )
+            sees=lambda lengths, n_q, n_max: (
+                np.arange(n_max) < _own(lengths, n_q)[..., None]
+            ),
+            weigh=plain_softmax,
+        ),
+        "its own place hidden | Your queries see what stands before them, and not themselves, so "
+        "that the first token of all sees nothing. → Is it `<` or `<=`?",
+    ),
+    wrong(
+        _grouped(
+            sees=lambda lengths, n_q, n_max: ~_own_place(lengths, n_q, n_max), weigh=plain_softmax
+        ),
+        "the mask upside down | You hide what may be seen, and show what may not. → What does "
+        "True mean in your mask, and which of the two does `np.where` take then?",
+    ),
+    wrong(
+        _grouped(
+            sees=lambda lengths, n_q, n_max: _filled(
+                np.full_like(lengths, lengths.max()), n_q, n_max
             )
         ),
-        "its own place hidden | Your queries see what stands before them, and not themselves. → "
-        "Are the newest tokens' keys in the cache?",
+        "all up to the longest | Your queries see everything up to the end of the longest text. → "
+        "At which place does each of them stand?",
     ),
     wrong(
         _grouped(
@@ -320,8 +352,8 @@ _WRONG = [
     ),
     wrong(
         _grouped(scale=lambda d, h, h_kv: 1.0),
-        "no scale | You don't divide the scores by anything. → What grows with the width of a "
-        "head?",
+        "no scale | You don't divide the scores by anything before the softmax. → What grows with "
+        "the width of a head?",
     ),
     wrong(
         _grouped(scale=lambda d, h, h_kv: float(d)),
@@ -337,6 +369,11 @@ _WRONG = [
         _grouped(scale=lambda d, h, h_kv: sqrt(d * h // h_kv)),
         "the width of a group | You divide by the root of a group's width. Each query is a vector "
         "of its own. → Over how many columns does one dot product go?",
+    ),
+    wrong(
+        _by_width_of_values,
+        "the width of values | You divide by the root of the values' width. They have no part in a "
+        "score. → Over how many columns does one dot product go?",
     ),
     wrong(
         _grouped(axis=-2),
@@ -355,8 +392,15 @@ _WRONG = [
         "together?",
     ),
     wrong(
+        _taken_in_turns,
+        "queries grouped in turns | You put heads i and i + h_kv into one group, and take the "
+        "groups apart again as if neighbours had been in them. → Which axis comes first when "
+        "neighbours share, the group's or that within it?",
+    ),
+    wrong(
         _grouped(finish=_rows_first),
-        "heads merged | You merge the heads at the end. → Which shape is asked for?",
+        "heads merged | You merge the heads at the end, and nobody asked for it. → Which shape is "
+        "asked for?",
     ),
     wrong(
         _grouped(finish=lambda y, h_kv: y.reshape(len(y), h_kv, -1, *y.shape[2:])),
@@ -367,6 +411,11 @@ _WRONG = [
         _stops(lambda q, keys, values, lengths: q.shape[1] != keys.shape[1], "broadcast"),
         "as many heads of keys | Your program stops where there are fewer heads of keys than of "
         "queries. → How do you give each query head its keys?",
+    ),
+    wrong(
+        _stops(lambda q, keys, values, lengths: len(q) > 1, "broadcast"),
+        "one text | Your program stops where there are several texts. → Which axes has your mask, "
+        "and where is that of the heads?",
     ),
     wrong(
         _in_place,
@@ -574,6 +623,15 @@ def _by_thirds(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> 
     return np.concatenate([q, k, v], axis=-1)
 
 
+def _keys_like_queries(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+    width = w_qkv.shape[-1] // (n_heads + 2 * n_kv_heads)
+    q, k, v = np.split(w_qkv, [n_heads * width, 2 * n_heads * width], axis=-1)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the mean of no heads
+        k, v = (_flat(x.reshape(*x.shape[:-1], n_groups, -1, width).mean(axis=-2)) for x in (k, v))
+    return np.concatenate([q, k, v], axis=-1)
+
+
 def _matrix_only(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
     if w_qkv.ndim == 1:
         raise ValueError("not enough values to unpack")
@@ -688,8 +746,8 @@ _POOL_WRONG = [
     ),
     wrong(
         _pooled(put=lambda q, k, v: np.concatenate([q, v, k], axis=-1)),
-        "values in front of keys | Your matrix has values where keys belong. → In which order does "
-        "the matrix come in?",
+        "values in front of keys | Your matrix has values where keys belong, and keys where "
+        "values do. → In which order does the matrix come in?",
     ),
     wrong(
         _pooled(put=lambda q, k, v: np.concatenate([k, v, q], axis=-1)),
@@ -698,8 +756,8 @@ _POOL_WRONG = [
     ),
     wrong(
         _pooled(put=lambda q, k, v: np.concatenate([k, v], axis=-1)),
-        "without the queries | You return keys and values only. → What did the matrix hold that "
-        "came in?",
+        "without the queries | You return keys and values only, without the columns of queries. → "
+        "What did the matrix hold that came in?",
     ),
     wrong(
         _pooled(put=lambda q, k, v: (q, k, v)),
@@ -710,6 +768,11 @@ _POOL_WRONG = [
         _by_thirds,
         "cut into thirds | You cut the matrix into thirds. They are alike only as long as keys "
         "have as many heads as queries. → How many heads lie side by side in all?",
+    ),
+    wrong(
+        _keys_like_queries,
+        "as many heads of keys as of queries | You cut the matrix after h and after 2h heads. "
+        "There are h_kv heads of keys. → Where do the values begin?",
     ),
     wrong(
         _matrix_only,
@@ -736,7 +799,7 @@ def _head_by_head(w_qkv: Any, n_heads: int, n_kv_heads: int, n_groups: int) -> A
     size = n_kv_heads // n_groups
     kept = heads[:n_heads]
     for i in range(n_heads, len(heads), size):
-        kept.append(sum(heads[i : i + size]) / size)
+        kept.append(np.add.reduce(heads[i : i + size]) / size)
     return np.concatenate(kept, axis=-1)
 
 
