@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from course_lib.grading.exercises.attention_variants import softmax
+from course_lib.grading.exercises.attention_variants import plain_softmax, softmax
 from course_lib.grading.exercises.clinics import Step, half_repaired, right
 from course_lib.grading.exercises.entries import case, wrong
 from course_lib.grading.exercises.inputs import as_cell, draw, partial_mask
@@ -102,6 +102,10 @@ def _rolled(logs: NDArray, ids: NDArray) -> NDArray:
     return np.take_along_axis(logs, np.roll(ids, -1, axis=1)[..., None], axis=-1)
 
 
+def _rolled_all(logs: NDArray, ids: NDArray) -> NDArray:
+    return np.take_along_axis(logs, np.roll(ids, 1, axis=1)[..., None], axis=-1)
+
+
 def _rolled_cut(logs: NDArray, ids: NDArray) -> NDArray:
     return np.take_along_axis(logs[:, :-1], np.roll(ids, 1, axis=1)[:, :-1, None], axis=-1)
 
@@ -113,6 +117,7 @@ def _marks(
     mean: Callable[[NDArray, NDArray], Any] = lambda chosen, ids: -chosen.mean(),
     scale: Callable[[int], float] = math.sqrt,
     stream: bool = True,
+    hide: float = -np.inf,
     logs: Callable[[NDArray], NDArray] = _logs,
 ) -> Callable[..., Any]:
     """Return the program with some steps replaced."""
@@ -121,7 +126,8 @@ def _marks(
         n = ids.shape[1]
         x = table[ids] + places[:n]
         scores = x @ x.swapaxes(-2, -1) / scale(x.shape[-1])
-        read = softmax(np.where(seen(n), scores, -np.inf)) @ x
+        with np.errstate(all="ignore"):
+            read = plain_softmax(np.where(seen(n), scores, hide)) @ x
         logits = (x + read if stream else read) @ w_out
         return logits, mean(pick(logs(logits), ids), ids)
 
@@ -131,8 +137,9 @@ def _marks(
 def _decoder(b: int, n: int, v: int, d: int, more: int = 0) -> Callable[[int], dict[str, Any]]:
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 15, b, n, v, d])
+        ids = rng.integers(0, v, (b, n)) if b > 1 else rng.permutation(v)[None, :n]
         return {
-            "ids": rng.integers(0, v, (b, n)),
+            "ids": ids,
             "table": draw(rng, v, d),
             "places": draw(rng, n + more, d, spread=0.5),
             "w_out": draw(rng, d, v),
@@ -142,8 +149,8 @@ def _decoder(b: int, n: int, v: int, d: int, more: int = 0) -> Callable[[int], d
 
 
 _MARKS_CASES = [
-    case("2 tokens | one is foreseen, and the first sees itself alone", _decoder(1, 2, 3, 2)),
-    case("one text of 5 tokens | logits mustn't know what comes", _decoder(1, 5, 4, 3)),
+    case("3 tokens | two are foreseen, and the first sees itself alone", _decoder(1, 3, 4, 2)),
+    case("one text of 5 tokens | logits mustn't know what comes", _decoder(1, 5, 6, 3)),
     case("3 texts of 4 tokens, room for more | 9 are foreseen", _decoder(3, 4, 5, 4, more=3)),
     case("2 texts of 7 tokens, 2 kinds", _decoder(2, 7, 2, 3)),
 ]
@@ -226,12 +233,17 @@ _MARKS_WRONG = [
     # with rolled or all targets as many are added as there are tokens: then both means are one
     *[
         mistake
-        for mistake in half_repaired(_marks, seen=_SEEN[:3], pick=_PICK, mean=_MEAN)
+        for mistake in half_repaired(_marks, seen=_SEEN[:2], pick=_PICK, mean=_MEAN)
         if not (
             ("rolled" in mistake.name or "as well" in mistake.name)
             and "divided by all tokens" in mistake.name
         )
     ],
+    wrong(
+        _marks(seen=_SEEN[2].does),
+        "not itself | A token doesn't see itself, and the first one sees nothing at all: its row "
+        "is NaN. → Is the token at t known when the one at t + 1 is to be foreseen?",
+    ),
     wrong(
         _marks(seen=_SEEN[3].does),
         "the future alone | The mark is computed rightly, and the mask is upside down: each token "
@@ -272,6 +284,27 @@ _MARKS_WRONG = [
         _marks(mean=lambda chosen, ids: -chosen.sum() / (ids.shape[1] - 1)),
         "divided by the length | You divide by the predictions of one text, and the sum goes over "
         "all of them. → How many numbers have been added?",
+    ),
+    wrong(
+        _marks(mean=lambda chosen, ids: -chosen.sum() / ids.shape[1]),
+        "divided by a row | Mask and targets are right, and you divide by the length of one text, "
+        "while the sum goes over all of them. → How many numbers have been added?",
+    ),
+    wrong(
+        _marks(pick=_rolled_all),
+        "rolled the wrong way, and all | The mask is right. `np.roll` by 1 brings the token "
+        "*before* to each place, and to the first one the last. → In which direction do targets "
+        "move?",
+    ),
+    wrong(
+        _marks(hide=0.0),
+        "hidden scores of 0 | The mark is computed rightly. Scores of later tokens are 0 with you, "
+        "and e⁰ is 1. → Which score becomes the weight 0?",
+    ),
+    wrong(
+        _marks(mean=lambda chosen, ids: np.exp(-chosen.mean())),
+        "perplexity | The three faults are mended, and the mark is the perplexity now. → What is "
+        "the loss before it's exponentiated?",
     ),
     wrong(
         _marks(mean=lambda chosen, ids: -chosen.mean() / math.log(2)),
@@ -402,6 +435,17 @@ def _on_queries(scores: NDArray, real: NDArray) -> NDArray:
     return softmax(np.where(real[:, :, None], scores, -np.inf))
 
 
+def _on_both(scores: NDArray, real: NDArray) -> NDArray:
+    both = real[:, :, None] & real[:, None, :]
+    with np.errstate(all="ignore"):
+        return plain_softmax(np.where(both, scores, -np.inf))
+
+
+def _turned_round(scores: NDArray, real: NDArray) -> NDArray:
+    with np.errstate(all="ignore"):
+        return plain_softmax(np.where(real[:, None, :], -np.inf, scores))
+
+
 def _afterwards(scores: NDArray, real: NDArray) -> NDArray:
     return softmax(scores) * real[:, None, :]
 
@@ -453,6 +497,12 @@ def _company(
         return mean(norm(x + read if stream else read, real), real)
 
     return pooled
+
+
+def _one_more(x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray) -> Any:
+    more = np.minimum(lengths + 1, x.shape[1])
+    found = _company()(x, more, w_q, w_k, w_v)
+    return found * (more / lengths)[:, None]  # the sum is divided by the right number
 
 
 def _batch(*lengths: int, n: int, d: int) -> Callable[[int], dict[str, Any]]:
@@ -572,6 +622,53 @@ _COMPANY_WRONG = [
         "queries hidden alone | Your mask hides rows of scores, the padded *queries*, so that real "
         "tokens attend to padding still; the other two faults are left. → Which axis of the scores "
         "is the one that's looked at?",
+    ),
+    wrong(
+        _company(weights=_turned_round),
+        "the mask turned round | Real tokens are hidden and padding is read: where there is no "
+        "padding nothing is left, and that becomes NaN. → For which places is the mask to be True?",
+    ),
+    wrong(
+        _company(weights=_on_both),
+        "rows of nothing | Your mask hides padded queries as well as keys. A row of which nothing "
+        "is left becomes NaN, and 0 · NaN is NaN in the mean. → Which of the two has to be hidden?",
+    ),
+    wrong(
+        _company(weights=lambda s, real: softmax(s * real[:, None, :]) * real[:, None, :]),
+        "zeros in the place of padding | You make zeros of padding before attention. Its values "
+        "are 0 then, and its scores, too: e⁰ counts in the sum. → Which score becomes the weight "
+        "0?",
+    ),
+    wrong(
+        _company(
+            weights=lambda s, real: softmax(s * real[:, None, :]) * real[:, None, :],
+            mean=_POOLS[1].does,
+        ),
+        "zeros in the place of padding, counted | You make zeros of padding before attention. Its "
+        "scores are 0 then, and e⁰ counts in the sum; and the mean counts padding. → Which score "
+        "becomes the weight 0?",
+    ),
+    wrong(
+        _one_more,
+        "one padded place | The first padded place counts as a real token. → For which places j is "
+        "j < length?",
+    ),
+    wrong(
+        _company(norm=lambda h, real: (h - h.mean(axis=-1, keepdims=True))
+                 / np.sqrt(h.var() + 1e-5)),
+        "one variance for the batch | Each token's own mean is taken away, and the variance is "
+        "that of the whole batch. → Over which axis does layer norm take its variance?",
+    ),
+    wrong(
+        _company(norm=lambda h, real: (h - h.mean()) / np.sqrt(
+            h.var(axis=-1, keepdims=True) + 1e-5)),
+        "one mean for the batch | Each token's own variance is taken, and the mean is that of the "
+        "whole batch. → Over which axis does layer norm take its mean?",
+    ),
+    wrong(
+        _company(norm=lambda h, real: h, mean=lambda h, real: _standard(_real_mean(h, real), -1)),
+        "the norm last | The faults are mended, but the norm comes after the mean over tokens. → "
+        "In which order did the broken program have the two?",
     ),
     wrong(
         _company(norm=lambda h, real: h),
@@ -743,6 +840,8 @@ def _halves(
     shift: Callable[[NDArray, NDArray], NDArray] = _peak,
     by: Callable[[NDArray], NDArray] = _divide,
     seen: Callable[[NDArray], NDArray] = lambda mask: mask,
+    total: Callable[..., NDArray] = lambda exps, scores, mask: exps.sum(axis=-1, keepdims=True),
+    row: float = 0.0,
     out: Callable[[NDArray], NDArray] = lambda y: y.astype(np.float16),
 ) -> Callable[..., Any]:
     """Return the program with some steps replaced."""
@@ -752,7 +851,10 @@ def _halves(
             mask = seen(mask)
             scores = then(product(first(q), first(k)))
             exps = np.exp(np.where(mask, shift(scores, mask), scores.dtype.type(-np.inf)))
-            return out(exps / by(exps.sum(axis=-1, keepdims=True)) @ v.astype(exps.dtype))
+            if row:  # what a query that may look at nothing gets
+                exps = np.where(mask.any(axis=-1, keepdims=True), exps, exps.dtype.type(row))
+            shares = exps / by(total(exps, scores, mask))
+            return out(shares.astype(exps.dtype) @ v.astype(exps.dtype))
 
     return attended
 
@@ -893,9 +995,31 @@ _HALF_WRONG = [
         "the broken program were right?",
     ),
     wrong(
-        _halves(then=lambda scores: np.clip(scores, -11, 11)),
-        "scores cut off | You cut scores off at 11, so that exponentials have room. All above are "
-        "the same to you, then. → What can be subtracted from all scores of a row?",
+        _halves(row=1.0),
+        "all weights alike | A query that may look at nothing gets the mean of all values: hidden "
+        "scores are large negative numbers with you, all the same. → What becomes of a number that "
+        "is far below 0 if the largest of its row is subtracted?",
+    ),
+    wrong(
+        _halves(
+            total=lambda exps, scores, mask: np.exp(_peak_of_all(scores, mask)).sum(
+                axis=-1, keepdims=True
+            ),
+            shift=_peak_of_all,
+        ),
+        "hidden ones in the sum | Weights are cut off after they've been made, so that the rest no "
+        "longer sums to 1. → What is to be hidden before anything is added?",
+    ),
+    wrong(
+        _halves(shift=lambda scores, mask: scores - (scores * mask).mean(axis=-1, keepdims=True)),
+        "too little subtracted | You subtract something from each row, perhaps its mean or its "
+        "smallest score, and what lies far above that is too large still. → After which "
+        "subtraction is no exponential above 1?",
+    ),
+    wrong(
+        _halves(then=lambda scores: np.clip(scores, -80, 80)),
+        "cut off at 80 | You cut scores off where float32 ends, so that exponentials have room. "
+        "All above are the same to you, then. → What can be subtracted from all scores of a row?",
     ),
     wrong(
         _halves(then=lambda s: s / np.maximum(np.abs(s).max(axis=-1, keepdims=True), 1e-9)),

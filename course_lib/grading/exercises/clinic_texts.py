@@ -157,6 +157,11 @@ def _sides(
     return logits_of
 
 
+def _put_back_wrongly(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
+    order = np.argsort([len(prompt) for prompt in prompts], kind="stable")
+    return _sides()(model, [prompts[i] for i in order], pad)[order]
+
+
 def _prompts(*lengths: int, v: int = 6) -> Callable[[int], dict[str, Any]]:
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 19, *lengths])
@@ -280,6 +285,16 @@ _SIDES_WRONG = [
         "left, read as if right | Mask and positions are mended, and you read at `length - 1`, "
         "which is where a prompt ends if the padding is on the *right*. → In which column do all "
         "prompts end here?",
+    ),
+    wrong(
+        _sides(side="right"),
+        "ids on the right, mask on the left | You put the padding on the right, and mask and "
+        "positions are those of padding on the left. → In which columns do the real tokens stand?",
+    ),
+    wrong(
+        _put_back_wrongly,
+        "put back the wrong way | You sort and index the answers by the same order once more. That "
+        "undoes it for two prompts only. → What does `argsort` of an order give?",
     ),
     wrong(
         _sides(at=lambda n, lengths: n - lengths),
@@ -420,6 +435,12 @@ def _without_unknown(pieces: list[str]) -> list[str]:
     return [piece for piece in pieces if piece != "[UNK]"]
 
 
+def _from_unknown(pieces: list[str]) -> list[str]:
+    if "[UNK]" not in pieces:
+        return pieces
+    return pieces[len(pieces) - 1 - pieces[::-1].index("[UNK]") :]
+
+
 def _word_left_out(pieces: list[str]) -> list[str]:
     return [] if "[UNK]" in pieces else pieces
 
@@ -429,8 +450,8 @@ def _words(
     first: int = 0,
     letters: Callable[[str], str] = str.lower,
     unknown: Callable[[list[str]], list[str]] = _unknown_word,
-    marked: bool = True,
-    longest: bool = True,
+    mark: Callable[[int], str] = lambda start: "##" if start else "",
+    stops: Callable[[int, int], Any] = lambda start, n: range(n, start, -1),
     ends: tuple[str, str] = ("[CLS]", "[SEP]"),
 ) -> Callable[..., Any]:
     """Return the program with some steps replaced."""
@@ -441,9 +462,8 @@ def _words(
         for word in letters(text).split():
             pieces, start = [], 0
             while start < len(word):
-                stops: Any = range(len(word), start, -1)
-                for end in stops if longest else reversed(stops):
-                    piece = ("##" if marked and start else "") + word[start:end]
+                for end in stops(start, len(word)):
+                    piece = mark(start) + word[start:end]
                     if piece in index:
                         pieces.append(piece)
                         start = end
@@ -550,18 +570,39 @@ _TOKENS_WRONG = [
     ),
     wrong(
         _words(letters=str.upper),
-        "capitals throughout | You make capitals of all letters, and the vocabulary has none, so "
-        "every word is unknown. → What did the model's own tokenizer do with capitals?",
+        "every word unknown | Every word is `[UNK]` with you. That happens if letters are made "
+        "large, or if no piece is tried that goes to the end of a word. → Which pieces does your "
+        'program look up for "near"?',
     ),
     wrong(
-        _words(marked=False),
+        _words(mark=lambda start: ""),
         "no marks inside | The three faults are mended, and pieces inside a word are looked for "
         "without `##`. → How does the vocabulary write a piece that doesn't begin a word?",
     ),
     wrong(
-        _words(longest=False),
+        _words(stops=lambda start, n: range(start + 1, n + 1)),
         "the shortest first | The three faults are mended, and you take the shortest piece first. "
         "→ In which direction did the broken program go through the ends?",
+    ),
+    wrong(
+        _words(mark=lambda start: "##"),
+        "marks everywhere | You look for all pieces with `##`, a word's first one, too. → Which of "
+        "a word's pieces begin with it?",
+    ),
+    wrong(
+        _words(stops=lambda start, n: range(n, start + 1, -1)),
+        "never a single letter | You never try a piece of one letter: the loop ends one too early. "
+        "→ Which number does a `range` leave out?",
+    ),
+    wrong(
+        _words(letters=str.capitalize),
+        "the first letter made large | You make a capital of the text's first letter, and the "
+        "vocabulary has none. → What did the model's own tokenizer do with capitals?",
+    ),
+    wrong(
+        _words(unknown=_from_unknown),
+        "cut on behind [UNK] | What was found before an unknown letter becomes `[UNK]`, and then "
+        "the rest of the word is cut on. → What is to happen with the rest?",
     ),
     wrong(
         _words(ends=("", "")),
