@@ -499,6 +499,14 @@ def _company(
     return pooled
 
 
+def _zeroed(mean: Callable[[NDArray, NDArray], NDArray]) -> Callable[..., Any]:
+    def pooled(x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray) -> Any:
+        zeroed = x * _real(x, lengths)[..., None]
+        return _company(weights=_no_mask, mean=mean)(zeroed, lengths, w_q, w_k, w_v)
+
+    return pooled
+
+
 def _one_more(x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray) -> Any:
     more = np.minimum(lengths + 1, x.shape[1])
     found = _company()(x, more, w_q, w_k, w_v)
@@ -634,16 +642,13 @@ _COMPANY_WRONG = [
         "is left becomes NaN, and 0 · NaN is NaN in the mean. → Which of the two has to be hidden?",
     ),
     wrong(
-        _company(weights=lambda s, real: softmax(s * real[:, None, :]) * real[:, None, :]),
+        _zeroed(_real_mean),
         "zeros in the place of padding | You make zeros of padding before attention. Its values "
         "are 0 then, and its scores, too: e⁰ counts in the sum. → Which score becomes the weight "
         "0?",
     ),
     wrong(
-        _company(
-            weights=lambda s, real: softmax(s * real[:, None, :]) * real[:, None, :],
-            mean=_POOLS[1].does,
-        ),
+        _zeroed(_POOLS[1].does),
         "zeros in the place of padding, counted | You make zeros of padding before attention. Its "
         "scores are 0 then, and e⁰ counts in the sum; and the mean counts padding. → Which score "
         "becomes the weight 0?",
