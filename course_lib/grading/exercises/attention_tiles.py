@@ -157,6 +157,14 @@ def _by_numbers(
     return table
 
 
+def _uncut_and_cut_off(
+    n_q: int, n_k: int, block_q: int, block_k: int, window: int | None = None
+) -> Any:
+    """Take all keys for the window where there is none."""
+    far = n_k if window is None else window
+    return _kinds(rows=_uncut)(n_q, n_k, block_q, block_k, far)
+
+
 _TILES_WRONG = [
     wrong(
         _kinds(past=lambda n_q, n_k: 0),
@@ -193,6 +201,12 @@ _TILES_WRONG = [
         _kinds(rows=_uncut),
         "queries that aren't there | Your last strip of queries is as high as all others, though "
         "fewer are left. → What is the last query of the last strip?",
+    ),
+    wrong(
+        _uncut_and_cut_off,
+        "a strip that is higher than it is | Your last strip of queries is as high as all others, "
+        "and its last query, which isn't there, is too far from the first keys. → What is the last "
+        "query of the last strip?",
     ),
     wrong(
         _kinds(columns=_uncut),
@@ -249,6 +263,11 @@ _TILES_WRONG = [
         _kinds(window_of=lambda window: None),
         "no window | You never use the window, so that nothing is too old. → How far back may a "
         "key lie?",
+    ),
+    wrong(
+        _kinds(window_of=lambda window: window or 0),
+        "None for 0 | Without a window, your program takes it for 0 wide: no tile is seen whole. → "
+        "How far back may a key lie where `window` is None?",
     ),
     wrong(
         _kinds(window_of=lambda window: None if window is None else window + 1),
