@@ -507,6 +507,14 @@ def _zeroed(mean: Callable[[NDArray, NDArray], NDArray]) -> Callable[..., Any]:
     return pooled
 
 
+def _of_real(h: NDArray, real: NDArray) -> NDArray:
+    shares = real[..., None] / (real.sum(axis=1)[:, None, None] * h.shape[-1])
+    centred = h - (h * shares).sum(axis=(1, 2), keepdims=True)
+    return np.asarray(
+        centred / np.sqrt((centred**2 * shares).sum(axis=(1, 2), keepdims=True) + 1e-5)
+    )
+
+
 def _one_more(x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray) -> Any:
     more = np.minimum(lengths + 1, x.shape[1])
     found = _company()(x, more, w_q, w_k, w_v)
@@ -630,6 +638,11 @@ _COMPANY_WRONG = [
         "queries hidden alone | Your mask hides rows of scores, the padded *queries*, so that real "
         "tokens attend to padding still; the other two faults are left. → Which axis of the scores "
         "is the one that's looked at?",
+    ),
+    wrong(
+        _company(norm=_of_real),
+        "one norm for each text's tokens | One mean and one variance are taken of all the real "
+        "tokens of a text. → Over which axis does layer norm take its mean?",
     ),
     wrong(
         _company(weights=_turned_round),

@@ -74,6 +74,10 @@ class SmallDecoder:
         positions = np.broadcast_to(positions, ids.shape).astype(int)
         if positions.max() >= len(self._places):
             raise ValueError(f"positions must be below {len(self._places)}; got {positions.max()}")
+        if (positions[mask] < 0).any():
+            raise ValueError(
+                f"positions of real tokens must be at least 0; got {positions[mask].min()}"
+            )
         n = ids.shape[1]
         x = self._tokens[ids] + self._places[positions]
         scores = x @ self._keys @ x.swapaxes(-2, -1)
@@ -486,6 +490,28 @@ _VOCAB = [
 ]
 
 
+def _taken_back(text: str, vocab: Sequence[str]) -> Any:
+    def cut(word: str, mark: str) -> list[str] | None:
+        if not word:
+            return []
+        for end in range(len(word), 0, -1):
+            if mark + word[:end] in vocab:
+                rest = cut(word[end:], "##")
+                if rest is not None:
+                    return [mark + word[:end], *rest]
+        return None
+
+    pieces = ["[CLS]"]
+    for word in text.lower().split():
+        pieces += cut(word, "") or ["[UNK]"]
+    return np.array([vocab.index(piece) for piece in [*pieces, "[SEP]"]])
+
+
+def _whole_words(text: str, vocab: Sequence[str]) -> Any:
+    words = [word if word in vocab else "[UNK]" for word in text.lower().split()]
+    return np.array([vocab.index(p) for p in ["[CLS]", *words, "[SEP]"]])
+
+
 def _text(text: str) -> dict[str, Any]:
     return {"text": text, "vocab": _VOCAB}
 
@@ -496,6 +522,7 @@ _TOKENS_CASES = [
     case("capitals | the vocabulary has none", _text("Anna near ROME")),
     case("a letter that isn't known | the whole word is unknown", _text("a bronze cat")),
     case("a word that begins unknown | as a whole, too", _text("xcat on boris")),
+    case("a piece that leads nowhere | it isn't taken back", _text("tome near rome")),
     case("no word at all | two marks", _text(" ")),
 ]
 
@@ -583,6 +610,17 @@ _TOKENS_WRONG = [
         _words(stops=lambda start, n: range(start + 1, n + 1)),
         "the shortest first | The three faults are mended, and you take the shortest piece first. "
         "→ In which direction did the broken program go through the ends?",
+    ),
+    wrong(
+        _taken_back,
+        "taken back | Where the longest piece leads nowhere you try a shorter one. WordPiece "
+        "doesn't look ahead, and nothing is taken back. → What is left of `tome` once `tom` is "
+        "taken?",
+    ),
+    wrong(
+        _whole_words,
+        "whole words alone | You look up whole words, and what isn't a piece by itself is `[UNK]`. "
+        "→ What does the list say of words that are no piece?",
     ),
     wrong(
         _words(mark=lambda start: "##"),
