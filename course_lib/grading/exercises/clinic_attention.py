@@ -888,6 +888,8 @@ def _half_case(
         q, k = draw(rng, *lead, n_q, d), draw(rng, *lead, n_k, d)
         if even:
             q, k = np.ones_like(q), np.ones_like(k)
+        while (q @ k.swapaxes(-2, -1)).max() < 0.5:
+            q, k = draw(rng, *lead, n_q, d), draw(rng, *lead, n_k, d)
         largest = (q @ k.swapaxes(-2, -1)).max() / math.sqrt(d)
         q = q * math.sqrt(top / largest)
         k = k * math.sqrt(top / largest)
