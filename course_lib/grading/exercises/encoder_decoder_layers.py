@@ -122,16 +122,17 @@ def _silence(weights: dict[str, NDArray]) -> None:
 
 
 def padding(lengths: tuple[int, ...], n: int, batch: bool) -> NDArray:
+    """Build the mask of padded sources: (b, 1, 1, n), or (1, 1, n) of a single one."""
     real = np.arange(n) < np.array(lengths)[:, None]  # (b, n)
     return real[:, None, None, :] if batch else real[:, None, :]
 
 
 _ENCODER_CASES = [
+    case("one token, one head | attention gives its value, projected", _tokens(1, 4, h=1, d_ff=7)),
     case(
         "3 tokens, sublayers that add nothing | what is left are two norms",
         _tokens(3, 4, h=2, d_ff=5, silent=True),
     ),
-    case("one token, one head | attention gives its value, projected", _tokens(1, 4, h=1, d_ff=7)),
     case("4 tokens of width 6, one head | tokens look at one another", _tokens(4, 6, h=1, d_ff=5)),
     case("5 tokens of width 6, 3 heads | each head has its share", _tokens(5, 6, h=3, d_ff=8)),
     case(
@@ -185,6 +186,7 @@ def _transposed(mask: Any) -> Any:
 
 
 def inverted(mask: Any) -> Any:
+    """Show what a mask hides, and hide what it shows."""
     return None if mask is None else ~mask
 
 
@@ -662,6 +664,7 @@ def _encoder_by_loops(x: Any, weights: Any, n_heads: int, mask: Any = None) -> A
 
 
 def encoder_torch(x: Any, weights: Any, n_heads: int, mask: Any = None) -> Any:
+    """Do it with tensors."""
     import torch  # noqa: F401
 
     ask = torch_attention_of(weights, "attention", n_heads)
@@ -763,12 +766,12 @@ def _pair(
 
 _DECODER_CASES = [
     case(
-        "norm last, sublayers that add nothing | what is left are three norms",
-        _pair(n_tgt=2, n_src=3, d=4, h=2, causal=False, silent=True),
-    ),
-    case(
         "norm last, one target token, one head | it asks 3 source tokens",
         _pair(n_tgt=1, n_src=3, d=4, h=1, causal=False),
+    ),
+    case(
+        "norm last, sublayers that add nothing | what is left are three norms",
+        _pair(n_tgt=2, n_src=3, d=4, h=2, causal=False, silent=True),
     ),
     case(
         "norm last, 3 target and 5 source tokens | target tokens look back, and at all of the "
@@ -1230,6 +1233,7 @@ def decoder_torch(
     cross_mask: Any = None,
     norm_first: bool = False,
 ) -> Any:
+    """Do it with tensors."""
     import torch  # noqa: F401
 
     asks = [torch_attention_of(weights, f"{a}_attention", n_heads) for a in ("self", "cross")]

@@ -81,10 +81,8 @@ def _step(
 
 
 _STEP_CASES = [
-    case(
-        "2 and 1 tokens of width 2, one head | small enough for paper", _step(2, 1, 2, 1, 1, 3, 5)
-    ),
-    case("4 and 3 tokens, 2 heads | the target asks the source", _step(5, 3, 8, 2, 1, 10, 11)),
+    case("3 and 2 tokens of width 10 | small enough for paper", _step(3, 2, 10, 2, 1, 7, 5)),
+    case("5 and 3 tokens, 2 heads | the target asks the source", _step(5, 3, 8, 2, 1, 10, 11)),
     case("5 layers each | and one projection", _step(4, 7, 6, 3, 5, 9, 20)),
     case("a batch of 8 | everything eight times", _step(3, 5, 4, 2, 2, 7, 30, 8)),
     case(
@@ -775,7 +773,7 @@ def crossover_length(d: int, d_ff: int, share: float = 0.5) -> int:
 
 
 _CROSSOVER_CASES = [
-    case("width 2, d_ff = 3 | as much as all the rest", {"d": 2, "d_ff": 3}),
+    case("width 20, d_ff = 33 | as much as all the rest", {"d": 20, "d_ff": 33}),
     case("the paper's base model | longer than most texts were", {"d": 512, "d_ff": 2048}),
     case("a narrow network | d_ff counts too", {"d": 768, "d_ff": 1000}),
     case("a quarter | it lies between two lengths", {"d": 5, "d_ff": 10, "share": 0.25}),

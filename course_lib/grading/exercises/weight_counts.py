@@ -63,7 +63,7 @@ def _sizes(
 
 
 _CASES = [
-    case("width 2, one layer each, one head | small enough for paper", _sizes(6, 5, 2, 1, 1, 3)),
+    case("width 4, 2 heads, 2 layers each | small enough for paper", _sizes(6, 5, 4, 2, 2, 3)),
     case("width 6, 3 heads | heads share the width", _sizes(11, 7, 6, 3, 1, 10)),
     case("4 layers | in each of the two stacks", _sizes(30, 40, 8, 2, 4, 12)),
     case(
