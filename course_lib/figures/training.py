@@ -70,12 +70,12 @@ passes: in each it reads what it has written so far and adds one token.
         raise ValueError(f"target must be two to five tokens of up to five letters; got {target!r}")
     read, predicted = ["<bos>", *words], [*words, "<eos>"]
     n = len(read)
-    pitch = 300 / n
-    columns = [52 + pitch * (i + 0.5) for i in range(n)]
+    pitch = 296 / n
+    columns = [58 + pitch * (i + 0.5) for i in range(n)]
     top, middle, bottom = 30, 88, 150
     parts = [
-        svg_text(4, top + 20, "predicted", 12),
-        svg_text(4, bottom + 20, "read", 12),
+        svg_text(4, top + 20, "predicts", 12),
+        svg_text(4, bottom + 20, "reads", 12),
     ]
 
     def box(x: float, y: float, word: str, colour: str, dashed: bool = False) -> str:
