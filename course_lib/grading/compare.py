@@ -260,10 +260,13 @@ def _dtype(a: Part, b: Part, subject: str, i: int) -> Problem | None:
         return None
     names = {"f": "floats", "i": "whole numbers", "u": "whole numbers", "b": "True and False"}
     wanted = names.get(want, b.dtype)
+    has = "is made of Python floats" if a.python and kind == "f" else f"has dtype {a.dtype}"
     return Problem(
         "dtype",
-        f"{subject} has dtype {a.dtype}; expected {wanted} ({b.dtype}).",
-        "Which operation changes the dtype?",
+        f"{subject} {has}; expected {wanted} ({b.dtype}).",
+        "Did you divide? `/` makes floats, and `//` keeps whole numbers."
+        if kind == "f" and want in "iu"
+        else "Which operation changes the dtype?",
         i,
     )
 
