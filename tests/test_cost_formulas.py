@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib import accounting
@@ -192,11 +193,17 @@ def test_a_whole_forward_pass_takes_what_its_row_says(sizes: dict[str, int]) -> 
 def test_a_training_step_takes_what_its_row_says(sizes: dict[str, int]) -> None:
     row, made, given = MODEL["training step"], model(sizes), pair(sizes)
     optimizer = torch.optim.Adam(made.parameters())
-    kept = accounting.count_saved_bytes(made, *given)
-    counted = accounting.count_flops(lambda: made(*given).sum().backward())
+    right = given[-1].flatten().clone()  # memory of its own, as a target shifted by one has
+
+    def loss() -> torch.Tensor:
+        return functional.cross_entropy(made(*given).flatten(0, 1), right)
+
+    kept = accounting.count_saved_bytes(loss)
+    counted = accounting.count_flops(lambda: loss().backward())
     optimizer.step()
     assert evaluate(row.flops, sizes) == counted
-    held = [p.grad for p in made.parameters() if p.grad is not None]
+    held = [p.detach() for p in made.parameters()]
+    held += [p.grad for p in made.parameters() if p.grad is not None]
     held += [s[name] for s in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
     assert evaluate(row.kept, sizes) == kept + sum(x.nbytes for x in held)
 
