@@ -442,7 +442,8 @@ def _tokens(rows: Sequence[Sequence[str]], real: NDArray | None = None) -> list[
                 f"{dashes if padding else ''}/>"
             )
             said = ("True" if dark else "False") if real is not None else escape(word)
-            parts.append(svg_text(x + side / 2, y + 20, said, 12.5, "middle"))
+            size = 11 if len(said) > 6 and across > 4 else 12.5
+            parts.append(svg_text(x + side / 2, y + 20, said, size, "middle"))
     return parts
 
 
