@@ -31,6 +31,7 @@ __all__ = [
     "clip_by_global_norm",
     "cosine_schedule",
     "exact_match",
+    "global_norm",
     "label_smoothed_cross_entropy",
     "shift_right",
     "warmup_schedule",
@@ -295,6 +296,28 @@ def adam_step(
     return theta.to(dtype), mean.to(dtype), square.to(dtype)
 
 
+def global_norm(gradients: Sequence[Tensor]) -> Tensor:
+    """Return the root of the sum of all squares, as if all gradients were one vector.
+
+    Parameters
+    ----------
+    gradients : sequence of float tensors of any shapes, at least one
+
+    Returns
+    -------
+    float tensor without axes, in the widest dtype of the gradients
+
+    Examples
+    --------
+    >>> global_norm([torch.tensor([3.0]), torch.tensor([[4.0]])])
+    tensor(5.)
+    """
+    # The largest entry is taken out of the squares: they could overflow.
+    largest = max((float(g.abs().max()) for g in gradients if g.numel()), default=0.0)
+    unit = largest if 0.0 < largest < torch.inf else 1.0
+    return torch.sqrt(sum(((g / unit) ** 2).sum() for g in gradients)) * unit  # type: ignore[arg-type]
+
+
 def clip_by_global_norm(
     gradients: Sequence[Tensor], max_norm: float
 ) -> tuple[list[Tensor], Tensor]:
@@ -333,10 +356,7 @@ def clip_by_global_norm(
     """
     check_gradients(gradients, max_norm)
     wide = [widen(g) for g in gradients]
-    # The largest entry is taken out of the squares: they could overflow.
-    largest = max((float(g.abs().max()) for g in wide if g.numel()), default=0.0)
-    unit = largest if 0.0 < largest < torch.inf else 1.0
-    norm = torch.sqrt(sum(((g / unit) ** 2).sum() for g in wide)) * unit
+    norm = global_norm(wide)
     factor = max_norm / norm if norm > max_norm else 1.0
     clipped = [(w * factor).to(g.dtype) for w, g in zip(wide, gradients, strict=True)]
     return clipped, norm

@@ -33,6 +33,7 @@ __all__ = [
     "clip_by_global_norm",
     "cosine_schedule",
     "exact_match",
+    "global_norm",
     "label_smoothed_cross_entropy",
     "shift_right",
     "warmup_schedule",
@@ -296,6 +297,28 @@ def adam_step(
     return theta.astype(dtype), mean.astype(dtype), square.astype(dtype)
 
 
+def global_norm(gradients: Sequence[NDArray]) -> NDArray:
+    """Return the root of the sum of all squares, as if all gradients were one vector.
+
+    Parameters
+    ----------
+    gradients : sequence of float arrays of any shapes, at least one
+
+    Returns
+    -------
+    float array without axes, in the widest dtype of the gradients
+
+    Examples
+    --------
+    >>> float(global_norm([np.array([3.0]), np.array([[4.0]])]))
+    5.0
+    """
+    # The largest entry is taken out of the squares: they could overflow.
+    largest = max((float(np.abs(g).max()) for g in gradients if g.size), default=0.0)
+    unit = largest if 0.0 < largest < np.inf else 1.0
+    return np.sqrt(sum(((g / unit) ** 2).sum() for g in gradients)) * unit
+
+
 def clip_by_global_norm(
     gradients: Sequence[NDArray], max_norm: float
 ) -> tuple[list[NDArray], NDArray]:
@@ -334,10 +357,7 @@ def clip_by_global_norm(
     """
     check_gradients(gradients, max_norm)
     wide = [widen(g) for g in gradients]
-    # The largest entry is taken out of the squares: they could overflow.
-    largest = max((float(np.abs(g).max()) for g in wide if g.size), default=0.0)
-    unit = largest if 0.0 < largest < np.inf else 1.0
-    norm = np.sqrt(sum(((g / unit) ** 2).sum() for g in wide)) * unit
+    norm = global_norm(wide)
     factor = max_norm / norm if norm > max_norm else 1.0
     clipped = [(w * factor).astype(g.dtype) for w, g in zip(wide, gradients, strict=True)]
     return clipped, np.asarray(norm, dtype=np.result_type(*wide))[()]

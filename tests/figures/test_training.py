@@ -106,7 +106,8 @@ def test_every_run_is_drawn_and_losses_of_nothing_at_the_bottom() -> None:
 def test_errors_are_drawn_in_per_cent_with_their_means() -> None:
     figure = PLOTS["errors_by_count"]()
     lines = figure.figure.axes[0].lines
-    assert len(lines) == 8
+    assert len(lines) == 9  # a line and three seeds each, and what the legend needs
+    assert [text.get_text() for text in figure.figure.legends[0].get_texts()][-1] == "single seeds"
     np.testing.assert_allclose(
         np.asarray(lines[0].get_ydata()), 100 * SHARES["of the digit just read"].mean(axis=0)
     )
