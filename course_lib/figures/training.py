@@ -288,8 +288,8 @@ def loss_curves(runs: Mapping[str, Sequence[Sequence[float]]]) -> Plot:
     Examples
     --------
     >>> loss_curves({"steady": [[2.0, 1.0, 0.5, 0.01]], "constant": [[2.0, 1.0, 0.5, 0.4]]})
-    Loss of every step, logarithmic, 2 panels. steady, 1 run of 4 steps: from 2.0 to 0.255 in the \
-last half. constant, 1 run of 4 steps: from 2.0 to 0.450 in the last half.
+    Loss of every step, logarithmic, 2 panels, each run from its first loss to the mean of its \
+last half. steady: 4 steps, from 2.0 to 0.255. constant: 4 steps, from 2.0 to 0.450.
     """
     if not 1 <= len(runs) <= 3:
         raise ValueError(f"runs must hold one to three recipes; got {len(runs)}")
@@ -319,14 +319,15 @@ last half. constant, 1 run of 4 steps: from 2.0 to 0.450 in the last half.
             axes.minorticks_off()
             axes.set_xlim(0, longest)
             axes.set_ylabel("loss (nats)")
-            late = [row[len(row) // 2 :].mean() for row in some]
-            said.append(
-                f"{name}, {len(some)} run{'s' * (len(some) > 1)} of {len(some[0])} steps: from "
-                f"{max(row[0] for row in some):.1f} to {np.mean(late):.3f} in the last half"
-            )
+            each = [
+                f"{len(row)} steps, from {row[0]:.1f} to {row[len(row) // 2 :].mean():.3f}"
+                for row in some
+            ]
+            said.append(f"{name}: {'; '.join(each)}")
         panels[-1].set_xlabel("training step")
     count = f"{len(rows)} panel{'s' * (len(rows) > 1)}"
-    return Plot(figure, f"Loss of every step, logarithmic, {count}. {'. '.join(said)}.")
+    what = "each run from its first loss to the mean of its last half"
+    return Plot(figure, f"Loss of every step, logarithmic, {count}, {what}. {'. '.join(said)}.")
 
 
 def errors_by_count(counts: ArrayLike, shares: Mapping[str, ArrayLike]) -> Plot:

@@ -99,8 +99,10 @@ def test_every_run_is_drawn_and_losses_of_nothing_at_the_bottom() -> None:
     assert [len(axes.lines) for axes in (above, below, last)] == [3, 3, 1]
     np.testing.assert_allclose(np.asarray(below.lines[1].get_ydata()), SPIKY[1].clip(1e-4))
     assert (np.asarray(last.lines[0].get_ydata()) == 1e-4).all()
-    late = np.mean([row[300:].mean() for row in FALLING])
-    assert f"3 runs of 600 steps: from {FALLING[:, 0].max():.1f} to {late:.3f}" in figure.alt
+    for row in FALLING:
+        assert f"600 steps, from {row[0]:.1f} to {row[300:].mean():.3f}" in figure.alt
+    shorter = figures.loss_curves({"a run": [FALLING[0], FALLING[1][:150]]})
+    assert "a run: 600 steps, from" in shorter.alt and "; 150 steps, from" in shorter.alt
 
 
 def test_errors_are_drawn_in_per_cent_with_their_means() -> None:
