@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam
+from torch.optim import Adam, AdamW
 
 from benchmarks.timing import compare, show
 from course_lib.blocks.attention import causal_mask
@@ -122,6 +122,7 @@ def learn_translation(
     n_warmup: int = 100,
     d_model: int = 96,
     dropout: float = 0.1,
+    weight_decay: float = 0.1,
     progress: bool = True,
 ) -> Run:
     """Train 2 + 2 layers to translate the toy corpus from Russian into English.
@@ -140,6 +141,8 @@ def learn_translation(
     d_model : int, default 96
         A multiple of 4; the feed-forward networks are twice as wide.
     dropout : float, default 0.1
+    weight_decay : float, default 0.1
+        As AdamW has it.
     progress : bool, default True
 
     Returns
@@ -166,7 +169,7 @@ def learn_translation(
         lambda step: teacher_forced(bucket(step)),
         forced_loss,
         steps=steps,
-        optimizer=Adam(model.parameters(), lr=lr, betas=(0.9, 0.98)),
+        optimizer=AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=weight_decay),
         schedule=_cosine(steps, n_warmup),
         seed=seed,
         progress=progress,

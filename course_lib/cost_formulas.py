@@ -96,7 +96,9 @@ MODEL: dict[str, Formulas] = {
         flops=_MODEL_FLOPS, parameters=_MODEL_HOLDS, kept=_MODEL_KEEPS, steps="29*N - 6"
     ),
     "training step": Formulas(
-        flops=f"3*({_MODEL_FLOPS})", kept=f"12*({_MODEL_HOLDS}) + {_MODEL_KEEPS}"
+        flops=f"3*({_MODEL_FLOPS})",
+        # parameters, gradients and Adam; what the model keeps, and what the loss does
+        kept=f"16*({_MODEL_HOLDS}) + {_MODEL_KEEPS} + 4*n*V + 8*n + 4",
     ),
     "writing with a cache": Formulas(
         flops="N*(16*n*d**2 + 6*n**2*d + 2*n*d + 4*n*d*d_ff) + 2*n*d*V",

@@ -375,6 +375,17 @@ def test_early_stopping_ends_a_search_sooner() -> None:
     assert found[False] == found["never"] == [A, A, A, A, EOS]
 
 
+def test_a_negative_length_penalty_does_not_end_a_search_too_soon() -> None:
+    # Longer ones lose by it, but the next step's isn't as long as max_length.
+    table = {(): {EOS: 0.3, A: 0.7}, (A,): {A: 0.9, EOS: 0.1}, (A, A): {EOS: 1.0}}
+    found = beam_search(
+        Table(table, 5), *ONE, max_length=20, beam_width=2, length_penalty=-1.0,
+        early_stopping="never",
+    )  # fmt: skip
+    assert found.lengths[0].tolist() == [1, 3]
+    assert found.scores[0].tolist() == pytest.approx([log(0.3), 3 * log(0.63)])
+
+
 def test_writing_stops_as_soon_as_all_targets_have_ended() -> None:
     model = Table({(): {A: 1.0}, (A,): {EOS: 1.0}}, 5)
     ids = generate(model, *ONE, max_length=50)

@@ -724,6 +724,17 @@ def test_the_forced_loss_is_the_mean_over_real_tokens_of_single_pairs(epsilon: f
     assert accuracy == pytest.approx(hits / sum(counts))
 
 
+def test_padding_that_is_predicted_counts_for_nothing() -> None:
+    class Fixed(nn.Module):
+        def forward(self, src: Tensor, src_lengths: Tensor, tgt_in: Tensor) -> Tensor:
+            predictions = torch.tensor([[5, 9, 9, 9], [4, 9, 0, 0]])
+            return nn.functional.one_hot(predictions, 10).double()
+
+    batch = teacher_forced([([7], [5, 6, 7]), ([9], [4])])
+    assert batch.tgt_out.tolist() == [[5, 6, 7, EOS], [4, EOS, 0, 0]]
+    assert forced_loss(Fixed(), batch)[1] == pytest.approx(2 / 6)
+
+
 def test_a_model_learns_its_pairs_and_the_accuracy_says_so() -> None:
     model = translator()
     before = forced_exact_match(model, PAIRS)

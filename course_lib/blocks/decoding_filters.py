@@ -101,7 +101,7 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     ordered, order = torch.sort(logits, dim=-1, descending=True, stable=True)
     probabilities = softmax(ordered.double())
     before = probabilities.cumsum(dim=-1) - probabilities  # of likelier ones
-    before[..., 0] = 0.0
+    before[..., 0] = 0.0  # exactly: however small p is, the likeliest stays
     falls = torch.zeros_like(logits, dtype=torch.bool)
     falls = falls.scatter(-1, order, before >= p)  # in the order of the vocabulary
     return logits.masked_fill(falls, -torch.inf)
@@ -150,7 +150,7 @@ def length_penalty(scores: Tensor, lengths: Tensor, alpha: float = 1.0) -> Tenso
     """Divide the total log-probability of a hypothesis by its length to the power α.
 
     A sum of logarithms falls with every token, so without it the shortest hypothesis is favoured.
-    α = 0 leaves the sum, α = 1 makes it the mean of a token.
+    α = 0 leaves the sum, α = 1 makes it the mean per token.
 
     Parameters
     ----------

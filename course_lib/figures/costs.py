@@ -108,7 +108,7 @@ def cost_table(
     --------
     >>> rows = {"layer norm": Formulas(flops="0", parameters="2*d", steps="2")}
     >>> cost_table(rows, n=1, d=512, h=8, d_ff=2048, N=6, V=9)
-    layer norm | FLOPs 0 | parameters 2d = 1,024 | steps 2
+    layer norm | steps 2 | FLOPs 0 | parameters 2d = 1,024
     """
     if not rows:
         raise ValueError("rows must have at least one row; got none")
@@ -116,8 +116,8 @@ def cost_table(
     for name, size in sizes.items():
         check_positive_int(name, size)
     columns = {
-        "flops": "FLOPs", "parameters": "parameters", "kept": "kept, bytes",
-        "steps": "steps", "path": "path",
+        "steps": "steps", "path": "path", "flops": "FLOPs", "parameters": "parameters",
+        "kept": "kept, bytes",
     }  # fmt: skip
     used = [key for key in columns if any(getattr(row, key) for row in rows.values())]
     left = (
@@ -210,8 +210,8 @@ def memory_against_length(
 ) -> Plot:
     """Draw what training holds in memory for one pair, against its length.
 
-    An encoder-decoder with heads of 64 and d_ff = 4 d, its output tied, source and target of the
-    same length, float32, Adam.
+    An encoder-decoder with heads of 64 and d_ff = 4 d, one table of embeddings for both sides and
+    the output, source and target of the same length, float32, Adam.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def memory_against_length(
     heads, d_ff = _heads(d), 4 * d
     parameters = accounting.total(
         accounting.encoder_decoder(
-            2, 2, vocab_size, vocab_size, d, heads, n_layers, d_ff, tie="output"
+            2, 2, vocab_size, vocab_size, d, heads, n_layers, d_ff, tie="all"
         )
     ).parameters
     fixed = 16 * parameters
@@ -361,11 +361,12 @@ tables are half from n = 449 on, at any width. base, n = 50, d = 512: 2 %.
         axes.annotate("$n = 6d$", (6 * 180, 180), (7, -2), textcoords="offset points", va="center")
         for name, (n, d) in models.items():
             axes.plot([n], [d], "o", color="black", markersize=5)
-            far, near = n > longest / 64, n < 128  # no room at the right; the dotted line there
+            below = d > 2**13 or n > 6 * d  # away from the upper edge, and from the dashed line
+            edge, dotted = n < 128, _HALF <= n < 4 * _HALF  # close at the left
             axes.annotate(
-                name, (n, d), (8, 8) if far else (-8, 5) if near else (7, 0),
-                textcoords="offset points", va="bottom" if far or near else "center",
-                ha="right" if far else "left", fontsize=10.5,
+                name, (n, d), (-18 if edge else 0, -7 if below else 6), textcoords="offset points",
+                ha="left" if edge or dotted else "center", va="top" if below else "bottom",
+                fontsize=10.5,
             )  # fmt: skip
     said = " ".join(
         f"{name}, n = {n}, d = {d}: {100 * n / (n + 6 * d):.0f} %."
@@ -409,7 +410,7 @@ _PARAMETERS = "(N*(28*d**2 + 32*d) + 3*V*d + V)"
 _MEMORY = {
     "parameters": f"s*{_PARAMETERS}",
     "gradients": f"s*{_PARAMETERS}",
-    "Adam’s means": f"2*s*{_PARAMETERS}",
+    "Adam": f"(16 - 2*s)*{_PARAMETERS}",  # in float32: its means, and a copy if s is 2
     "attention tables": "6*N*b*h*n**2*s",
     "other activations": (
         "N*b*n*((15*d + 10*d + 10*d + 5)*s + 3*h*(s + 1) + 1 + 5*d*s) + N*n**2 + 4*b*n*d*s + 16*b*n"
@@ -444,7 +445,7 @@ def training_calculator(
     """Draw what a training step of an encoder-decoder needs, with sliders for its sizes.
 
     Heads are 64 wide, d_ff = 4 d, 32,000 tokens, nothing tied, with dropout; source and target are
-    equally long. The optimiser is Adam, and all numbers are of one size.
+    equally long. The optimiser is Adam, which works in float32 whatever the numbers' size.
 
     Parameters
     ----------
@@ -457,7 +458,7 @@ def training_calculator(
     batch : int, default 256
         Pairs, a power of two up to 1,024.
     size : int, default 4
-        Bytes a number, 4 or 2.
+        Bytes a number, 4 or 2; with 2, Adam holds a copy of the parameters in float32 as well.
     rate : int, default 1
         FLOPs a second, 10 to the power of 10 + `rate`, `rate` from 0 to 6.
 

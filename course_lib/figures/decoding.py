@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from course_lib.figures.style import (
@@ -37,6 +38,8 @@ __all__ = [
 ]
 
 _BLUE, _ORANGE, _GREEN = COLOURS["blue"], COLOURS["orange"], COLOURS["green"]
+
+_LARGE = 14.0  # type for a phone, where a plot of many panels is shown at two thirds
 
 Words = tuple[str, ...]
 Table = Mapping[Words, Mapping[str, float]]
@@ -279,6 +282,9 @@ table of 4 × 4.'
             if fresh and i == 0:
                 for column in range(row + 1, t):
                     group.append(_cell(left + side * column, y, side, "hidden"))
+        for row in range(t, n):  # still to come
+            for column in range(row + 1):
+                group.append(_cell(left + side * column, top + side * row, side, "empty"))
         for k, name in enumerate(("keys", "values")):
             y = top + side * n + 18 + k * (side + 4)
             group.append(svg_text(left - 8, y + 20, name, 13.5, "end"))
@@ -388,27 +394,36 @@ with 1.00 in all; min-p 0.1 keeps 3 with 1.00 in all.
     said = []
     n = max(len(row) for row in rows.values())
     with course_style():
-        figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
-        grid = figure.subplots(2, 3, sharex=True, sharey="row")
-        for (name, row), line in zip(rows.items(), grid, strict=True):
+        figure = Figure(figsize=(WIDTH, 5.2), layout="constrained")
+        grid = figure.subplots(3, 2, sharex=True, sharey="col").T
+        for (name, row), column in zip(rows.items(), grid, strict=True):
             words = []
-            for (title, keep), axes in zip(filters, line, strict=True):
+            ticks = np.arange(0, min(1.0, 1.7 * row.max()) + 1e-9, 0.5 if row.max() > 0.5 else 0.1)
+            for (title, keep), axes in zip(filters, column, strict=True):
                 kept = keep(np.log(row)) > -np.inf
                 x = np.arange(1, len(row) + 1)
                 axes.bar(x[kept], row[kept], color=_BLUE, width=0.8)
                 axes.bar(x[~kept], row[~kept], facecolor="white", edgecolor=MUTED, width=0.7)
                 axes.annotate(
-                    f"{title}\nkeeps {kept.sum()}", (0.97, 0.97), xycoords="axes fraction",
-                    ha="right", va="top", linespacing=1.4,
+                    f"{title}\nkeeps {kept.sum()}", (0.98, 0.98), xycoords="axes fraction",
+                    ha="right", va="top", linespacing=1.3, fontsize=_LARGE,
                 )  # fmt: skip
-                axes.set_ylim(0, 1.15 * row.max())
+                # Room above for the two lines, over bars that may all be of one height.
+                axes.set_ylim(0, 1.75 * row.max())
                 axes.set_xlim(0.2, n + 0.8)
                 axes.xaxis.set_major_locator(FixedLocator([1, n]))
+                axes.yaxis.set_major_locator(FixedLocator(ticks.tolist()))
+                axes.tick_params(labelsize=_LARGE)
                 axes.grid(False, axis="x")
                 words.append(f"{title} keeps {kept.sum()} with {row[kept].sum():.2f} in all")
-            line[0].set_ylabel(f"p, {name}")
+            column[0].set_title(f"p, {name}", fontsize=_LARGE)
+            column[-1].set_xlabel("tokens by rank", fontsize=_LARGE)
             said.append(f"{name}: {'; '.join(words)}.")
-        grid[1][1].set_xlabel("tokens, the likeliest first")
+        looks = (Patch(facecolor=_BLUE), Patch(facecolor="white", edgecolor=MUTED))
+        figure.legend(
+            looks, ("kept", "cut off"), loc="outside upper center", ncols=2, frameon=False,
+            fontsize=_LARGE,
+        )  # fmt: skip
     return Plot(figure, f"Tokens kept of {n}. {' '.join(said)}")
 
 
@@ -513,7 +528,7 @@ def decoding_times(lengths: ArrayLike, seconds: Mapping[str, ArrayLike]) -> Plot
     Returns
     -------
     Plot
-        A dotted line through the last two points of each goes on with its slope.
+        A short dotted line through the last two points of each has their slope.
 
     Raises
     ------
@@ -536,6 +551,8 @@ to the power of 1.0. naive: 1.00, 3.00, 24.00; at the end it grows as T to the p
         if row.shape != x.shape or not (np.isfinite(row) & (row > 0)).all():
             raise ValueError(f"seconds must be {len(x)} positive numbers each; {name!r} is {row}")
     said = []
+    half = (x[-1] / x[-2]) ** 0.5
+    beyond = np.array([1 / half, half])
     with course_style():
         figure = Figure(figsize=(WIDTH, 3.9), layout="constrained")
         axes = figure.add_subplot()
@@ -546,7 +563,8 @@ to the power of 1.0. naive: 1.00, 3.00, 24.00; at the end it grows as T to the p
         ):
             last = float(slopes(x, row)[-1])
             axes.plot(x, row, color=colour, marker=marker, linestyle="none")
-            axes.plot(x, row[-1] * (x / x[-1]) ** last, color=colour, linestyle=(0, (1, 2)))
+            ends = np.array([x[-2], x[-1]]) * beyond
+            axes.plot(ends, row[-1] * (ends / x[-1]) ** last, color=colour, linestyle=(0, (1, 2)))
             axes.annotate(
                 f"{'●■'[i]} {name}: $T^{{{last:.1f}}}$ at the end",
                 (0.03, 0.9 - 0.11 * i), xycoords="axes fraction", color=colour,

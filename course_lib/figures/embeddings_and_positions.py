@@ -395,7 +395,10 @@ distance 1. The points for q = 5 lie on the curve within 0.0.
         axes.set_xlim(x[0], x[-1])
         low, high = min(0.0, float(y.min())), float(y.max())
         axes.set_ylim(low - 0.05 * (high - low), high + 0.08 * (high - low))
-        axes.legend(frameon=False, loc="upper right", handletextpad=0.2, borderpad=0.1)
+        axes.legend(
+            frameon=False, loc="upper right" if y[-1] < 0.9 * high else "center right",
+            handletextpad=0.2, borderpad=0.1,
+        )  # fmt: skip
     at = {float(a): float(b) for a, b in zip(x, y, strict=True)}
     lowest = int(y.argmin())
     off = max(float(np.abs(np.interp(a, x, y) - b).max()) for a, b in points.values())

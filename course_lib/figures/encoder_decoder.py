@@ -28,17 +28,18 @@ __all__ = ["causal_and_peeking", "fitting_vocabularies", "model_walk", "shares_b
 
 _BLUE, _ORANGE = COLOURS["blue"], COLOURS["orange"]
 _GREEN, _PURPLE = COLOURS["green"], COLOURS["purple"]
-_TOP = 178  # where the picture below the map begins
+_TOP = 190  # where the picture below the map begins
 
 # Parts of the map: x, y, width, words, colour.
 _PARTS = {
     "source": (6, 22, 50, "source", None),
-    "mask": (6, 66, 50, "mask", None),
+    "mask": (6, 66, 92, "padding mask", None),
     "embed": (68, 22, 52, "embed", _GREEN),
     "encoder": (132, 22, 86, "N layers", _ORANGE),
     "memory": (230, 22, 68, "memory", _PURPLE),
     "target": (6, 104, 50, "target", None),
     "embed target": (68, 104, 52, "embed", _GREEN),
+    "causal": (62, 142, 84, "causal mask", None),
     "self": (138, 104, 42, "self", _ORANGE),
     "cross": (188, 104, 48, "cross", _PURPLE),
     "ffn": (244, 104, 42, "FFN", _BLUE),
@@ -51,7 +52,7 @@ def model_walk(
     target_in: Sequence[Sequence[str]],
     target_out: Sequence[Sequence[str]],
     arrays: Mapping[str, ArrayLike],
-    shown: int = 3,
+    shown: int = 0,
 ) -> StepThrough:
     """Draw a padded batch of two pairs on its way through the model, with all shapes.
 
@@ -65,7 +66,7 @@ def model_walk(
         "embedded" (2, n_src, d), "memory" (2, n_src, d), "logits" (2, n_tgt, V), and the weights of
         the first layers, "encoder" (2, h, n_src, n_src), "self" (2, h, n_tgt, n_tgt) and "cross"
         (2, h, n_tgt, n_src). At most 32 numbers a row are drawn.
-    shown : int, default 3
+    shown : int, default 0
         The state of the still picture.
 
     Returns
@@ -129,7 +130,7 @@ def model_walk(
         ("target", ("target",), f"ids (2, {n_tgt})", _tokens(tgt_in),
          "The target, shifted right: it begins with ‹bos›, and each place is to say the word that "
          "comes next."),
-        ("self", ("embed target", "self"), f"weights (2, {h}, {n_tgt}, {n_tgt})",
+        ("self", ("embed target", "causal", "self"), f"weights (2, {h}, {n_tgt}, {n_tgt})",
          table("self", tgt_in[1], tgt_in[1]),
          "Embedded like the source, target tokens ask one another. The causal mask leaves what "
          "came before, and the token itself."),
@@ -372,15 +373,16 @@ def _map(lit: tuple[str, ...]) -> list[str]:
     """Return the small map of the model, with the parts of one step filled."""
     parts = [
         svg_text(175, 14, "encoder", 12.5, "middle"),
-        svg_text(212, 146, "N decoder layers", 12.5, "middle"),
+        svg_text(236, 148, "N decoder layers", 12.5, "middle"),
         '<rect x="132" y="98" width="160" height="34" rx="8" fill="none" stroke="currentColor" '
         'stroke-opacity="0.55" stroke-dasharray="4 3"/>',
-        _line("M56 33 H68"), _line("M120 33 H132"), _line("M218 33 H230"),
-        _line("M31 44 V66"),
-        _line("M56 77 H200"), _line("M175 77 V44"), _line("M200 77 V104"),
-        f'<path d="M264 44 V90 H224 V104" fill="none" stroke="{_PURPLE}" stroke-width="2"/>',
-        _line("M56 115 H68"), _line("M120 115 H138"), _line("M180 115 H188"),
-        _line("M236 115 H244"), _line("M286 115 H302"),
+        _line("M98 77 H200"),
+        *_arrow("M175 77 V44"), *_arrow("M200 77 V104"), *_arrow("M31 44 V66"),
+        *_arrow("M56 33 H68"), *_arrow("M120 33 H132"), *_arrow("M218 33 H230"),
+        *_arrow("M264 44 V90 H224 V104", _PURPLE, 2),
+        *_arrow("M56 115 H68"), *_arrow("M120 115 H138"), *_arrow("M180 115 H188"),
+        *_arrow("M236 115 H244"), *_arrow("M286 115 H302"),
+        _line("M146 153 H159"), *_arrow("M159 153 V126"),
     ]  # fmt: skip
     for name, (x, y, width, words, colour) in _PARTS.items():
         ink = colour or "currentColor"
@@ -394,8 +396,27 @@ def _map(lit: tuple[str, ...]) -> list[str]:
     return parts
 
 
-def _line(path: str) -> str:
-    return f'<path d="{path}" fill="none" stroke="currentColor" stroke-width="1.4"/>'
+def _line(path: str, ink: str = "currentColor", width: float = 1.4) -> str:
+    return f'<path d="{path}" fill="none" stroke="{ink}" stroke-width="{width}"/>'
+
+
+def _arrow(path: str, ink: str = "currentColor", width: float = 1.4) -> list[str]:
+    """Return a line of level and upright pieces, with a head at its end."""
+    x, y, down, step = 0, 0, False, 0
+    for piece in path.split():
+        number = int(piece.lstrip("MHV"))
+        if piece[0] == "H":
+            x, down, step = number, False, number - x
+        elif piece[0] == "V":
+            y, down, step = number, True, number - y
+        elif piece[0] == "M":
+            x = number
+        else:
+            y = number
+    back = -7 if step > 0 else 7
+    sides = [(4, back), (-4, back)] if down else [(back, 4), (back, -4)]
+    corners = " ".join(f"{x + a},{y + b}" for a, b in [(0, 0), *sides])
+    return [_line(path, ink, width), f'<polygon points="{corners}" fill="{ink}"/>']
 
 
 def _tokens(rows: Sequence[Sequence[str]], real: NDArray | None = None) -> list[str]:
@@ -421,7 +442,8 @@ def _tokens(rows: Sequence[Sequence[str]], real: NDArray | None = None) -> list[
                 f"{dashes if padding else ''}/>"
             )
             said = ("True" if dark else "False") if real is not None else escape(word)
-            parts.append(svg_text(x + side / 2, y + 20, said, 12.5, "middle"))
+            size = 11 if len(said) > 6 and across > 4 else 12.5
+            parts.append(svg_text(x + side / 2, y + 20, said, size, "middle"))
     return parts
 
 

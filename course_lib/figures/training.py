@@ -70,12 +70,12 @@ passes: in each it reads what it has written so far and adds one token.
         raise ValueError(f"target must be two to five tokens of up to five letters; got {target!r}")
     read, predicted = ["<bos>", *words], [*words, "<eos>"]
     n = len(read)
-    pitch = 300 / n
-    columns = [52 + pitch * (i + 0.5) for i in range(n)]
+    pitch = 296 / n
+    columns = [60 + pitch * (i + 0.5) for i in range(n)]
     top, middle, bottom = 30, 88, 150
     parts = [
-        svg_text(4, top + 20, "predicted", 12),
-        svg_text(4, bottom + 20, "read", 12),
+        svg_text(0, top + 20, "predicts", 11.5),
+        svg_text(0, bottom + 20, "reads", 11.5),
     ]
 
     def box(x: float, y: float, word: str, colour: str, dashed: bool = False) -> str:
@@ -274,7 +274,7 @@ def loss_curves(runs: Mapping[str, Sequence[Sequence[float]]]) -> Plot:
     Parameters
     ----------
     runs : mapping of one to three names to sequences of runs, each a sequence of losses
-        Losses of 0 are drawn at the bottom.
+        Losses of 0 are drawn at the bottom. The first run has the panel's colour, others are grey.
 
     Returns
     -------
@@ -288,8 +288,8 @@ def loss_curves(runs: Mapping[str, Sequence[Sequence[float]]]) -> Plot:
     Examples
     --------
     >>> loss_curves({"steady": [[2.0, 1.0, 0.5, 0.01]], "constant": [[2.0, 1.0, 0.5, 0.4]]})
-    Loss of every step, logarithmic, 2 panels. steady, 1 run of 4 steps: from 2.0 to 0.255 in the \
-last half. constant, 1 run of 4 steps: from 2.0 to 0.450 in the last half.
+    Loss of every step, logarithmic, 2 panels, each run from its first loss to the mean of its \
+last half. steady: 4 steps, from 2.0 to 0.255. constant: 4 steps, from 2.0 to 0.450.
     """
     if not 1 <= len(runs) <= 3:
         raise ValueError(f"runs must hold one to three recipes; got {len(runs)}")
@@ -306,10 +306,10 @@ last half. constant, 1 run of 4 steps: from 2.0 to 0.450 in the last half.
         for axes, (name, some), colour in zip(
             panels, rows.items(), (_BLUE, _ORANGE, _GREEN), strict=False
         ):
-            for row in some:
+            for i, row in enumerate(some):
                 axes.plot(
-                    np.arange(1, len(row) + 1), np.maximum(row, lowest), color=colour,
-                    linewidth=0.9, alpha=0.8,
+                    np.arange(1, len(row) + 1), np.maximum(row, lowest), zorder=3 - 0.1 * i,
+                    color=(colour, MUTED, "#B0B0B0")[min(i, 2)], linewidth=0.9, alpha=0.9,
                 )  # fmt: skip
             axes.set_title(name)
             axes.set_yscale("log")
@@ -319,14 +319,15 @@ last half. constant, 1 run of 4 steps: from 2.0 to 0.450 in the last half.
             axes.minorticks_off()
             axes.set_xlim(0, longest)
             axes.set_ylabel("loss (nats)")
-            late = [row[len(row) // 2 :].mean() for row in some]
-            said.append(
-                f"{name}, {len(some)} run{'s' * (len(some) > 1)} of {len(some[0])} steps: from "
-                f"{max(row[0] for row in some):.1f} to {np.mean(late):.3f} in the last half"
-            )
+            each = [
+                f"{len(row)} steps, from {row[0]:.1f} to {row[len(row) // 2 :].mean():.3f}"
+                for row in some
+            ]
+            said.append(f"{name}: {'; '.join(each)}")
         panels[-1].set_xlabel("training step")
     count = f"{len(rows)} panel{'s' * (len(rows) > 1)}"
-    return Plot(figure, f"Loss of every step, logarithmic, {count}. {'. '.join(said)}.")
+    what = "each run from its first loss to the mean of its last half"
+    return Plot(figure, f"Loss of every step, logarithmic, {count}, {what}. {'. '.join(said)}.")
 
 
 def errors_by_count(counts: ArrayLike, shares: Mapping[str, ArrayLike]) -> Plot:
@@ -370,12 +371,14 @@ read: 1: 0.5, 2: 3.0.
         raise ValueError(f"shares must have one line or two; got {len(rows)}")
     looks = ((_ORANGE, "o"), (_BLUE, "s"))
     with course_style():
-        figure = Figure(figsize=(WIDTH, 3.4 + 0.2 * len(rows)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 3.6 + 0.2 * len(rows)), layout="constrained")
         axes = figure.add_subplot()
         for (name, y), (colour, marker) in zip(rows.items(), looks, strict=False):
             axes.plot(x, y.mean(axis=0), color=colour, marker=marker, label=name)
             for run in y if len(y) > 1 else ():
                 axes.plot(x, run, color=colour, linewidth=0.9, alpha=0.5)
+        if len(next(iter(rows.values()))) > 1:
+            axes.plot([], [], color=MUTED, linewidth=0.9, label="single seeds")
         figure.legend(
             loc="outside upper left", frameon=False, labelcolor="linecolor", handlelength=2.2
         )

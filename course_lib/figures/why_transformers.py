@@ -458,7 +458,8 @@ Self-attention needs fewer FLOPs than the RNN below n = 64, and more above.
             xycoords=("data", "axes fraction"),
         )  # fmt: skip
         axes.annotate(
-            "a sentence", (50, 0.97), (6, 0), textcoords="offset points",
+            "a sentence", (crossing if 50 <= crossing < 256 else 50, 0.97), (6, 0),
+            textcoords="offset points",
             xycoords=("data", "axes fraction"), va="top",
         )  # fmt: skip
         axes.set_xlabel(f"length $n$ of the sequence ($d$ = {d_model})")

@@ -199,7 +199,7 @@ def _shape(a: Part, b: Part, subject: str, i: int) -> Problem | None:
     if len(got) == len(want) >= 2 and got == (*want[:-2], want[-1], want[-2]):
         more = " The last two axes are swapped: it's transposed."
         step = "Which product or transpose puts rows where columns belong?"
-    elif _broadcasts(got, want):
+    elif _broadcasts(got, want) and not _listed(b.array, got):
         more = f" {got} would broadcast to {want}, which hides the mistake."
         if len(got) < len(want):
             step = "Which axis is missing, and what took it away or never made it?"
@@ -211,6 +211,11 @@ def _shape(a: Part, b: Part, subject: str, i: int) -> Problem | None:
     elif a.array.size == b.array.size:
         more = " The number of elements is right, their arrangement isn't."
     return Problem("shape", f"{subject} has the shape {got}; expected {want}.{more}", step, i)
+
+
+def _listed(right: NDArray, got: tuple[int, ...]) -> bool:
+    """Tell whether a row of whole numbers is asked for, such as tokens: nobody adds to them."""
+    return right.ndim == len(got) == 1 and right.dtype.kind in "iu"
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -260,10 +265,13 @@ def _dtype(a: Part, b: Part, subject: str, i: int) -> Problem | None:
         return None
     names = {"f": "floats", "i": "whole numbers", "u": "whole numbers", "b": "True and False"}
     wanted = names.get(want, b.dtype)
+    has = "is made of Python floats" if a.python and kind == "f" else f"has dtype {a.dtype}"
     return Problem(
         "dtype",
-        f"{subject} has dtype {a.dtype}; expected {wanted} ({b.dtype}).",
-        "Which operation changes the dtype?",
+        f"{subject} {has}; expected {wanted} ({b.dtype}).",
+        "Did you divide? `/` makes floats, and `//` keeps whole numbers."
+        if kind == "f" and want in "iu"
+        else "Which operation changes the dtype?",
         i,
     )
 

@@ -191,7 +191,7 @@ _STEPS = {
     "generator": "Collect the numbers first: np.array(list(…)), and return that.",
     "coroutine": "Write `def` in place of `async def`.",
     "callable": "Call it, and return what it gives.",
-    "text": "Return the array itself, not how it prints.",
+    "text": "Return the numbers themselves, not a text about them.",
     "parts": "Compare your `return` with the docstring's Returns.",
     "type": "Return an array of numbers, as the docstring's Returns says.",
 }
@@ -217,6 +217,10 @@ _MESSAGES = {
     "be filled in its place?",
     "changed size during iteration": "The loop's own dictionary or set changes under it. Which "
     "new one could be filled in its place?",
+    "inhomogeneous shape": "Something there is a pair where one array belongs. Which function "
+    "returns two things, such as an output and its weights?",
+    "w_1 must have a shape": "Which way round does the function take a matrix, and which way round "
+    "is it kept? `.T` turns it.",
     "unhashable type": "What can change can't be a key. Which kind of sequence can't change?",
     "'tuple' object does not support item": "A tuple can't be changed. Which new one should be "
     "built in its place?",

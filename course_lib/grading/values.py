@@ -252,7 +252,8 @@ def read(value: Any, expected: list[Part]) -> list[Part]:
         if issubclass(kind, dict):
             raise Unreadable("parts", f"returns a dictionary; expected a tuple {wanted}")
         what = _name_odd(value)
-        raise Unreadable(what.kind, f"{what.what}; expected {wanted}")
+        kind_of = "parts" if what.kind == "type" else what.kind
+        raise Unreadable(kind_of, f"{what.what}; expected {wanted}")
     items = list((tuple if issubclass(kind, tuple) else list).__iter__(value))
     if len(items) != len(expected):
         raise Unreadable(

@@ -105,7 +105,7 @@ def top_p(logits: NDArray, p: float) -> NDArray:
     order = np.argsort(-logits, axis=-1, kind="stable")  # the likeliest first
     probabilities = softmax(np.take_along_axis(logits, order, axis=-1).astype(np.float64))
     before = np.cumsum(probabilities, axis=-1) - probabilities  # of likelier ones
-    before[..., 0] = 0.0
+    before[..., 0] = 0.0  # exactly: however small p is, the likeliest stays
     kept = np.empty(logits.shape, dtype=bool)
     np.put_along_axis(kept, order, before < p, axis=-1)
     return np.where(kept, logits, -np.inf).astype(logits.dtype)
@@ -154,7 +154,7 @@ def length_penalty(scores: NDArray, lengths: NDArray, alpha: float = 1.0) -> NDA
     """Divide the total log-probability of a hypothesis by its length to the power α.
 
     A sum of logarithms falls with every token, so without it the shortest hypothesis is favoured.
-    α = 0 leaves the sum, α = 1 makes it the mean of a token.
+    α = 0 leaves the sum, α = 1 makes it the mean per token.
 
     Parameters
     ----------

@@ -326,20 +326,15 @@ def _attend(
     norm_first: bool,
 ) -> NDArray:
     """Return x after residual attention: over itself, or over memory if given."""
-    matrices = [f"{name}.sublayer.w_{p}.weight" for p in "qkvo"]
-    check_weights(weights, [*matrices, f"{name}.norm.gamma", f"{name}.norm.beta"])
-    w_q, w_k, w_v, w_o = (weights[matrix].T for matrix in matrices)
-    biases = [f"{name}.sublayer.w_{p}.bias" for p in "qkvo"]
-    b_q, b_k, b_v, b_o = (weights.get(bias) for bias in biases)
+    (w_q, w_k, w_v, w_o), biases, norm = _look_up(weights, name, "qkvo")
 
     def sublayer(y: NDArray) -> NDArray:
         asked = y if memory is None else memory
-        w, b = (w_q, w_k, w_v, w_o), (b_q, b_k, b_v, b_o)
-        return multi_head_attention(y, asked, *w, n_heads, mask, *b)[0]
+        w = (w_q, w_k, w_v, w_o)
+        return multi_head_attention(y, asked, *w, n_heads, mask, *biases)[0]
 
     residual = pre_norm if norm_first else post_norm
-    gamma, beta = weights[f"{name}.norm.gamma"], weights[f"{name}.norm.beta"]
-    return residual(x, sublayer, gamma, beta)
+    return residual(x, sublayer, *norm)
 
 
 def _think(
@@ -349,17 +344,25 @@ def _think(
     activation: str,
 ) -> NDArray:
     """Return x after the residual feed-forward sublayer."""
-    network, norm = "feed_forward.sublayer.", "feed_forward.norm."
-    matrices = [f"{network}w_1.weight", f"{network}w_2.weight"]
-    check_weights(weights, [*matrices, f"{norm}gamma", f"{norm}beta"])
-    w_1, w_2 = (weights[matrix].T for matrix in matrices)
-    b_1, b_2 = (weights.get(f"{network}w_{i}.bias") for i in (1, 2))
+    (w_1, w_2), (b_1, b_2), norm = _look_up(weights, "feed_forward", "12")
 
     def sublayer(y: NDArray) -> NDArray:
         return feed_forward(y, w_1, b_1, w_2, b_2, activation)
 
     residual = pre_norm if norm_first else post_norm
-    return residual(x, sublayer, weights[f"{norm}gamma"], weights[f"{norm}beta"])
+    return residual(x, sublayer, *norm)
+
+
+def _look_up(
+    weights: Mapping[str, NDArray], name: str, letters: str
+) -> tuple[list[NDArray], list[NDArray | None], tuple[NDArray, NDArray]]:
+    """Return a sublayer's matrices, transposed, its biases, and γ and β of its norm."""
+    gamma, beta = f"{name}.norm.gamma", f"{name}.norm.beta"
+    matrices = [f"{name}.sublayer.w_{letter}.weight" for letter in letters]
+    biases = [f"{name}.sublayer.w_{letter}.bias" for letter in letters]
+    check_weights(weights, [*matrices, gamma, beta])
+    transposed = [weights[matrix].T for matrix in matrices]
+    return transposed, [weights.get(b) for b in biases], (weights[gamma], weights[beta])
 
 
 def _embed(side: str, ids: NDArray, weights: Mapping[str, NDArray]) -> NDArray:

@@ -33,6 +33,7 @@ __all__ = [
     "clip_by_global_norm",
     "cosine_schedule",
     "exact_match",
+    "global_norm",
     "label_smoothed_cross_entropy",
     "shift_right",
     "warmup_schedule",
@@ -40,7 +41,7 @@ __all__ = [
 
 
 def shift_right(ids: NDArray, bos: int) -> NDArray:
-    """Put `bos` before every row and drop its last token: what the decoder reads in training.
+    """Put `bos` before every row and drop its last token, for teacher forcing.
 
     Where the decoder reads ``<bos> x_1 … x_{n−1}`` it has to predict ``x_1 … x_n``. All positions
     are trained at once, each with the right tokens before it (teacher forcing).
@@ -84,7 +85,7 @@ def label_smoothed_cross_entropy(
     epsilon: float = 0.1,
     ignore_index: int = -100,
 ) -> NDArray:
-    """Return the mean cross-entropy against targets that leave ε to all tokens alike.
+    """Return the mean cross-entropy with a share ε spread over all tokens alike.
 
     The target is ``(1 − ε) · one-hot + ε / |V|``: the right token has 1 − ε + ε/|V|, each other
     one ε/|V|. The loss can't fall below the entropy of that, so it ends above 0.
@@ -129,14 +130,14 @@ def label_smoothed_cross_entropy(
     kept = targets != ignore_index
     surprise = -log_softmax(widen(logits)[kept])  # (m, V), m positions count
     right = surprise[np.arange(len(surprise)), targets[kept]]  # (m,)
-    if epsilon == 0.0:  # or ε times the surprise at a token held impossible would be NaN
+    if epsilon == 0.0:  # or 0 times the surprise at what is impossible: NaN
         return right.mean().astype(logits.dtype)
     smoothed = (1.0 - epsilon) * right + epsilon * surprise.mean(axis=-1)
     return smoothed.mean().astype(logits.dtype)
 
 
 def warmup_schedule(step: int | NDArray, d_model: int, n_warmup: int) -> NDArray:
-    """Return the learning rate of the paper: it rises, then falls with the root of the steps.
+    """Return the paper's rate: a rise, then a fall with the root of the steps.
 
     ``d_model^(−1/2) · min(step^(−1/2), step · n_warmup^(−3/2))``: highest at step `n_warmup`, where
     it is ``1 / √(d_model · n_warmup)``.
@@ -177,7 +178,7 @@ def warmup_schedule(step: int | NDArray, d_model: int, n_warmup: int) -> NDArray
 
 
 def cosine_schedule(step: int | NDArray, n_steps: int, n_warmup: int) -> NDArray:
-    """Return the factor of the learning rate: a straight rise to 1, then half a cosine to 0.
+    """Return the rate's factor: a straight rise to 1, then half a cosine to 0.
 
     ``step / n_warmup`` up to step `n_warmup`, and from there
     ``½ (1 + cos(π (step − n_warmup) / (n_steps − n_warmup)))``.
@@ -216,7 +217,8 @@ def cosine_schedule(step: int | NDArray, n_steps: int, n_warmup: int) -> NDArray
     check_step_number("step", step, n_steps)
     check_at_least("n_warmup", n_warmup, 0)
     if n_warmup > n_steps:
-        raise ValueError(f"n_warmup must be at most n_steps = {n_steps}; got {n_warmup}")
+        most = f"n_steps = {n_steps}"
+        raise ValueError(f"n_warmup must be at most {most}; got {n_warmup}")
     t = np.asarray(step, dtype=np.float64)
     rise = t / max(n_warmup, 1)
     fall = 0.5 * (1.0 + np.cos(np.pi * (t - n_warmup) / max(n_steps - n_warmup, 1)))
@@ -281,22 +283,46 @@ def adam_step(
     >>> adam_step(np.ones(2), np.array([0.001, -50.0]), zero, zero, step=1, lr=0.1)[0].round(4)
     array([0.9, 1.1])
     """
-    rates = {"lr": lr, "beta_1": beta_1, "beta_2": beta_2, "eps": eps, "weight_decay": weight_decay}
+    rates = {"lr": lr, "beta_1": beta_1, "beta_2": beta_2, "eps": eps}
+    rates["weight_decay"] = weight_decay
     check_adam(parameter, gradient, m, v, step, rates)
     theta, g = widen(parameter), widen(gradient)
     mean = beta_1 * widen(m) + (1.0 - beta_1) * g
     square = beta_2 * widen(v) + (1.0 - beta_2) * g * g
     mean_hat = mean / (1.0 - beta_1**step)
     square_hat = square / (1.0 - beta_2**step)
-    theta = theta - lr * weight_decay * theta - lr * mean_hat / (np.sqrt(square_hat) + eps)
+    move = mean_hat / (np.sqrt(square_hat) + eps)
+    theta = theta - lr * weight_decay * theta - lr * move
     dtype = parameter.dtype
     return theta.astype(dtype), mean.astype(dtype), square.astype(dtype)
+
+
+def global_norm(gradients: Sequence[NDArray]) -> NDArray:
+    """Return the root of the sum of all squares, as if all gradients were one vector.
+
+    Parameters
+    ----------
+    gradients : sequence of float arrays of any shapes, at least one
+
+    Returns
+    -------
+    float array without axes, in the widest dtype of the gradients
+
+    Examples
+    --------
+    >>> float(global_norm([np.array([3.0]), np.array([[4.0]])]))
+    5.0
+    """
+    # The largest entry is taken out of the squares: they could overflow.
+    largest = max((float(np.abs(g).max()) for g in gradients if g.size), default=0.0)
+    unit = largest if 0.0 < largest < np.inf else 1.0
+    return np.sqrt(sum(((g / unit) ** 2).sum() for g in gradients)) * unit
 
 
 def clip_by_global_norm(
     gradients: Sequence[NDArray], max_norm: float
 ) -> tuple[list[NDArray], NDArray]:
-    """Scale all gradients by one factor, so that their common norm is at most `max_norm`.
+    """Scale all gradients by one factor, to a common norm of at most `max_norm`.
 
     The norm is that of all numbers of all gradients together; where it is at most `max_norm`
     nothing changes. One factor for all keeps the direction of the step.
@@ -331,10 +357,7 @@ def clip_by_global_norm(
     """
     check_gradients(gradients, max_norm)
     wide = [widen(g) for g in gradients]
-    # The largest entry is taken out of the squares: they could overflow.
-    largest = max((float(np.abs(g).max()) for g in wide if g.size), default=0.0)
-    unit = largest if 0.0 < largest < np.inf else 1.0
-    norm = np.sqrt(sum(((g / unit) ** 2).sum() for g in wide)) * unit
+    norm = global_norm(wide)
     factor = max_norm / norm if norm > max_norm else 1.0
     clipped = [(w * factor).astype(g.dtype) for w, g in zip(wide, gradients, strict=True)]
     return clipped, np.asarray(norm, dtype=np.result_type(*wide))[()]

@@ -178,6 +178,17 @@ def test_clipping_equals_its_twin_and_pytorchs(
         assert_close(a, parameter.grad, max(FLOATS[dtype], 2e-6 / max_norm))  # PyTorch adds 1e-6
 
 
+@given(st.lists(st.lists(st.integers(1, 3), max_size=2), min_size=1, max_size=4), seeds)
+def test_the_common_norm_is_that_of_one_long_vector(shapes: list[list[int]], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    arrays = [np.asarray(rng.standard_normal(shape)) for shape in shapes]
+    expected = np.linalg.norm(np.concatenate([a.ravel() for a in arrays]))
+    assert_close(numpy_half.global_norm(arrays), expected, 1e-12)
+    assert_close(torch_half.global_norm([torch.tensor(a) for a in arrays]), expected, 1e-12)
+    big = torch.tensor([3e30, 4e30])
+    assert float(torch_half.global_norm([big])) == pytest.approx(5e30)
+
+
 @given(leading, st.integers(1, 4), st.integers(0, 5), seeds)
 def test_exact_match_equals_its_twin(lead: list[int], n: int, n_p: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

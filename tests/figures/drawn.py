@@ -36,6 +36,31 @@ def words(figure: Figure) -> list[tuple[str, Bbox, float]]:
         ]
 
 
+def crossed(figure: Figure) -> list[str]:
+    """Return the words written into a plot that a line of it runs through.
+
+    Words on a ground of their own may lie over a line. Call `words` first, which lays all out.
+    """
+    canvas = FigureCanvasAgg(figure)
+    found = []
+    for axes in figure.findobj(Axes):
+        texts = [x for x in axes.texts if x.get_visible() and x.get_text().strip()]
+        if legend := axes.get_legend():
+            texts += [] if legend.get_frame_on() else legend.get_texts()
+        lines = [x for x in axes.get_lines() if x.get_visible() and x.get_linestyle() != "None"]
+        for text in texts:
+            if text.get_bbox_patch() is not None:
+                continue
+            box = text.get_window_extent(canvas.get_renderer())
+            seen = Bbox.intersection(box.padded(-1), axes.bbox)
+            if seen is not None and any(
+                line.get_transform().transform_path(line.get_path()).intersects_bbox(seen, False)
+                for line in lines
+            ):
+                found.append(f"{text.get_text()!r} lies on a line")
+    return found
+
+
 def faults(plot: Plot) -> list[str]:
     """Return what is wrong with a plot's words: clipped, on one another, too small on a phone."""
     drawn = words(plot.figure)
@@ -56,4 +81,4 @@ def faults(plot: Plot) -> list[str]:
         shared = Bbox.intersection(box, other)
         if shared is not None and min(shared.width, shared.height) > 0.5:
             found.append(f"{a!r} lies on {b!r}")
-    return found
+    return found + crossed(plot.figure)

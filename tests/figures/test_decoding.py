@@ -196,6 +196,7 @@ def test_the_cells_computed_are_those_of_attention_with_a_cache(
         assert (kept[:, : t - new] == "kept").all()
         assert (kept[:, t - new : t] == "new").all()
         assert (kept[:, t:] == "other").all()
+        assert ((look[t:n] == "other") == causal_mask(n)[t:]).all()  # still to come, in outline
         if i:
             said = f"Token {t} alone: 1 query, 1 key, 1 value, and {mask.sum()} scores."
             assert figure.captions[i].startswith(said)
@@ -205,10 +206,20 @@ def test_the_filters_drawn_keep_what_is_said() -> None:
     plot = what_filters_keep({"sure": SURE, "unsure": UNSURE}, k=2, p=0.92, ratio=0.05)
     assert "sure: top-k 2 keeps 2 with 0.95 in all; top-p 0.92 keeps 2 with 0.95" in plot.alt
     assert "min-p 0.05 keeps 2 with 0.95 in all. unsure: top-k 2 keeps 3 with 0.90" in plot.alt
-    for axes, kept in zip(plot.figure.axes, (2, 2, 2, 3, 4, 4), strict=True):
+    for axes, kept in zip(plot.figure.axes, (2, 3, 2, 4, 2, 4), strict=True):
         filled = [bar for bar in axes.patches if bar.get_facecolor()[:3] != (1, 1, 1)]
         assert len(filled) == kept
         assert len(axes.patches) == 4
+
+
+def test_a_slope_is_drawn_beside_its_two_points_only() -> None:
+    plot = PLOTS["times"]()
+    for line in plot.figure.axes[0].lines[1::2]:
+        np.testing.assert_allclose(line.get_xdata(), [128, 2048])
+        (low, high), (slope,) = line.get_ydata(), slopes(line.get_xdata(), line.get_ydata())
+        marks = next(m for m in plot.figure.axes[0].lines[::2] if m.get_color() == line.get_color())
+        np.testing.assert_allclose(slope, slopes(marks.get_xdata(), marks.get_ydata())[-1])
+        assert low < marks.get_ydata()[-2] < marks.get_ydata()[-1] < high
 
 
 def test_slopes_are_those_of_powers() -> None:

@@ -133,7 +133,32 @@ def test_every_state_says_the_shape_of_its_array_and_lights_its_part_of_the_map(
         assert f"{name}: {shapes[name]}" in texts(group)
         assert f"{name} {shapes[name]}" in figure.alt
         lit.append(sum(r.attrib.get("stroke-width") == "2.4" for r in group.iter(f"{SVG}rect")))
-    assert lit == [1, 1, 1, 1, 1, 1, 2, 2, 1]
+    assert lit == [1, 1, 1, 1, 1, 1, 3, 2, 1]
+
+
+def test_a_still_picture_shows_where_the_batch_begins_and_both_masks() -> None:
+    figure = walk()
+    assert figure.buttons[figure.shown] == "source"
+    for group in groups(figure).values():
+        assert {"padding mask", "causal mask"} <= set(texts(group))
+
+
+def test_each_arrow_of_the_map_ends_at_a_part_of_the_model() -> None:
+    group = groups(walk())["source"]
+    boxes = [
+        tuple(float(r.attrib[side]) for side in ("x", "y", "width", "height"))
+        for r in group.iter(f"{SVG}rect")
+        if r.attrib["height"] == "22"
+    ]
+    heads = [p.attrib["points"].split()[0] for p in group.iter(f"{SVG}polygon")]
+    assert len(boxes) == 12 and len(heads) == 13
+    for head in heads:
+        tip_x, tip_y = (float(number) for number in head.split(","))
+        assert any(
+            (tip_x == x and y < tip_y < y + height)
+            or (tip_y in (y, y + height) and x < tip_x < x + width)
+            for x, y, width, height in boxes
+        ), head
 
 
 @pytest.mark.parametrize(

@@ -99,14 +99,17 @@ def test_every_run_is_drawn_and_losses_of_nothing_at_the_bottom() -> None:
     assert [len(axes.lines) for axes in (above, below, last)] == [3, 3, 1]
     np.testing.assert_allclose(np.asarray(below.lines[1].get_ydata()), SPIKY[1].clip(1e-4))
     assert (np.asarray(last.lines[0].get_ydata()) == 1e-4).all()
-    late = np.mean([row[300:].mean() for row in FALLING])
-    assert f"3 runs of 600 steps: from {FALLING[:, 0].max():.1f} to {late:.3f}" in figure.alt
+    for row in FALLING:
+        assert f"600 steps, from {row[0]:.1f} to {row[300:].mean():.3f}" in figure.alt
+    shorter = figures.loss_curves({"a run": [FALLING[0], FALLING[1][:150]]})
+    assert "a run: 600 steps, from" in shorter.alt and "; 150 steps, from" in shorter.alt
 
 
 def test_errors_are_drawn_in_per_cent_with_their_means() -> None:
     figure = PLOTS["errors_by_count"]()
     lines = figure.figure.axes[0].lines
-    assert len(lines) == 8
+    assert len(lines) == 9  # a line and three seeds each, and what the legend needs
+    assert [text.get_text() for text in figure.figure.legends[0].get_texts()][-1] == "single seeds"
     np.testing.assert_allclose(
         np.asarray(lines[0].get_ydata()), 100 * SHARES["of the digit just read"].mean(axis=0)
     )

@@ -142,6 +142,114 @@ def test_sublayers_in_another_order_arent_taken_for_norms_that_have_changed_plac
     assert "before they've asked the source" in text
 
 
+def with_masks(choose: Any) -> Any:
+    """Return a decoder layer of the course's blocks that chooses its masks itself."""
+
+    def layer(x, memory, weights, n_heads, self_mask=None, cross_mask=None, norm_first=False):  # type: ignore[no-untyped-def]
+        own, cross = choose(self_mask, cross_mask, x.shape[-2], norm_first)
+        return transformer_layers.decoder()(x, memory, weights, n_heads, own, cross, norm_first)
+
+    return layer
+
+
+def test_a_decoder_layer_uses_the_targets_mask_that_it_is_given() -> None:
+    report = check(DECODER.id, with_masks(lambda own, cross, n, first: (np.tri(n) > 0, cross)))
+    assert not report.passed and "makes a causal mask itself" in words(report)
+    given = with_masks(lambda own, cross, n, first: (own, cross))
+    assert check(DECODER.id, given).passed
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_masks_mistaken_with_the_norm_first_alone_are_said_to_be_right_with_the_norm_last(
+    exchanged: bool,
+) -> None:
+    def choose(own: Any, cross: Any, n: int, first: bool) -> Any:
+        return (cross if exchanged else own, own) if first else (own, cross)
+
+    text = words(check(DECODER.id, with_masks(choose)))
+    assert "With the norm last you're right." in text
+    assert "cross-attention gets the target's mask" in text
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_layers_of_one_side_sorted_as_texts_are_found(side: str) -> None:
+    def layers(weights: Any, of: str) -> Any:
+        found = transformer_layers.stack(weights, of)
+        order = sorted(range(len(found)), key=str if of == side else int)
+        return [found[i] for i in order]
+
+    text = words(check(FORWARD.id, transformer_layers.model(layers=layers)))
+    assert f"In the {side}, layers are sorted as texts" in text
+
+
+def without_turn(first: bool) -> Any:
+    """Return an encoder layer of blocks: no matrix transposed, or attention's pair not opened."""
+
+    def encoder_layer(x, weights, n_heads, mask=None):  # type: ignore[no-untyped-def]
+        def weight(name: str) -> Any:
+            return weights[name].T if not first else weights[name]
+
+        def norm(name: str, y: Any) -> Any:
+            return layer_norm(y, weights[f"{name}.norm.gamma"], weights[f"{name}.norm.beta"])
+
+        w = [weight(f"attention.sublayer.w_{a}.weight") for a in "qkvo"]
+        b = [weights[f"attention.sublayer.w_{a}.bias"] for a in "qkvo"]
+        attended = multi_head_attention(x, x, *w, n_heads, mask, *b)
+        x = norm("attention", x + (attended[0] if first else attended))
+        names = ("w_1.weight", "w_1.bias", "w_2.weight", "w_2.bias")
+        network = [weight(f"feed_forward.sublayer.{a}") for a in names]
+        return norm("feed_forward", x + feed_forward(x, *network))
+
+    return encoder_layer
+
+
+def test_a_matrix_not_turned_and_a_pair_not_opened_get_questions_of_their_own() -> None:
+    assert "`.T` turns it" in words(check(ENCODER.id, without_turn(first=True)))
+    assert "such as an output and its weights?" in words(
+        check(ENCODER.id, without_turn(first=False))
+    )
+
+
+def counted(
+    attention: Any = lambda d, h: 4 * d * d + 4 * d,
+    end: Any = lambda t, d, tie: (d + 1) * t if tie == "none" else 0,
+) -> Any:
+    """Return a count of a model's numbers, right as long as neither part is replaced."""
+
+    def count_parameters(s, t, d, h, n, f, tie="none"):  # type: ignore[no-untyped-def]
+        a, network = attention(d, h), 2 * d * f + f + d
+        tables = (t if tie == "all" else s + t) * d
+        layers = n * (a + network + 4 * d), n * (2 * a + network + 6 * d)
+        return tables, *layers, end(t, d, tie)
+
+    return count_parameters
+
+
+@pytest.mark.parametrize(
+    ("attention", "said"),
+    [
+        (
+            lambda d, h: h * 4 * d * d + 4 * d,
+            "attention's four matrices (d × d) once for each head",
+        ),
+        (lambda d, h: h * 4 * d * d, "and none of its biases"),
+        (lambda d, h: 3 * h * d * d + d * d + 4 * d, "and W_O once"),
+    ],
+)
+def test_matrices_multiplied_by_the_heads_are_found_with_and_without_biases(
+    attention: Any, said: str
+) -> None:
+    assert check(PARAMETERS.id, counted()).passed
+    count_parameters = counted(attention)
+    assert said in words(check(PARAMETERS.id, count_parameters))
+
+
+def test_a_tied_projection_counted_twice_is_found_without_its_bias_too() -> None:
+    count_parameters = counted(end=lambda t, d, tie: t * d + (t if tie == "none" else 0))
+    text = words(check(PARAMETERS.id, count_parameters))
+    assert "with the embeddings and at the end" in text
+
+
 def test_the_blocks_of_the_course_may_be_called_and_its_layers_may_not() -> None:
     from course_lib.reference import encoder_decoder as course
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ GREEDY, TOP_K, TOP_P, SCORES, BEAM, CACHED, ROTARY, BUG = ch11.EXERCISES
 
 def words(text: object) -> str:
     return " ".join(str(text).split())
+
+
+def chapter() -> str:
+    root = Path(__file__).resolve().parents[2]
+    return (root / "manuscript/chapters/11_decoding.md").read_text(encoding="utf-8")
 
 
 # -- against the library ---------------------------------------------------------------------------
@@ -153,35 +159,45 @@ def test_a_padded_row_equals_the_row_alone(case: Case) -> None:
 # -- the cases -------------------------------------------------------------------------------------
 
 
-def stopping(model, prompt, k, max_length, eos, alpha):  # type: ignore[no-untyped-def]
-    """Beam search with the chapter's stopping rule."""
-    live, finished = [(0.0, ())], []  # type: ignore[var-annotated]
-    for n in range(1, max_length + 1):
-        logits = model(np.array([[*prompt, *tokens] for _, tokens in live]))[:, -1]
-        log_probs = np.log(softmax(logits))
-        ways = sorted(
-            (
-                (total + log_p, (*tokens, token))
-                for (total, tokens), row in zip(live, log_probs, strict=True)
-                for token, log_p in enumerate(row)
-            ),
-            reverse=True,
-        )
-        finished += [
-            (total / n**alpha, tokens)
-            for total, tokens in ways[:k]
-            if tokens[-1] == eos or n == max_length
-        ]
-        live = [way for way in ways if way[1][-1] != eos][:k]
-        finished = sorted(finished, reverse=True)[:k]
-        if len(finished) == k and live[0][0] / n**alpha <= finished[-1][0]:
-            break
-    return np.array(finished[0][1]), finished[0][0]
+def test_the_chapters_search_is_told_that_it_may_stop_too_early() -> None:
+    """With α > 0 something longer can still win; at α = 0 its rule loses nothing."""
+    cells = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", chapter(), re.DOTALL)
+    (source,) = [cell for cell in cells if cell.startswith("def beam_search(")]
+    namespace: dict[str, Any] = {}
+    exec(source.partition("\n\n\n")[0], namespace)
+
+    def searched(model, prompt, k, max_length, eos, alpha):  # type: ignore[no-untyped-def]
+        def next_log_p(tokens: tuple[int, ...]) -> list[tuple[int, float]]:
+            row = softmax(model(np.array([[*prompt, *tokens]]))[0, -1])
+            return list(enumerate(np.log(row).tolist()))
+
+        score, tokens = namespace["beam_search"](next_log_p, k, max_length, eos, alpha)[0]
+        return np.array(tokens), score
+
+    report = check(BEAM.id, searched)
+    assert "With α > 0 a score can still rise" in words(report), str(report)
+    for case in BEAM.cases:
+        inputs = case.build() | {"alpha": 0.0}
+        assert searched(**inputs)[0].tolist() == beams.beam_search(**inputs)[0].tolist()
 
 
-def test_the_chapters_stopping_rule_is_right_as_well() -> None:
-    report = check(BEAM.id, stopping)
-    assert report.passed, str(report)
+def test_too_few_tokens_are_not_said_to_broadcast() -> None:
+    solved = answers("11").beam_search
+
+    def last_alone(model, prompt, k, max_length, eos, alpha):  # type: ignore[no-untyped-def]
+        ids, score = solved(model, prompt, k, max_length, eos, alpha)
+        return ids[-1:], score
+
+    said = words(check(BEAM.id, last_alone))
+    assert "has the shape (1,); expected (3,)." in said, said
+    assert "broadcast" not in said
+
+
+def test_counting_to_the_last_eos_is_named_though_it_divides_by_0() -> None:
+    for mistake in SCORES.misconceptions:
+        if mistake.name.startswith("up to the last"):
+            said = words(check(SCORES.id, mistake.wrong))
+            assert words(mistake.hint).split("→")[0] in said, said
 
 
 def test_greedy_misses_what_a_beam_of_two_finds_on_the_tree_of_the_page() -> None:

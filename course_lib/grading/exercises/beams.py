@@ -188,11 +188,12 @@ _TRAP = {
     (3, 4): {2: 0.8, 4: 0.1, 5: 0.06, 3: 0.04},
     (3, 5): {2: 0.7, 4: 0.2, 5: 0.06, 3: 0.04},
 }
-# <eos> at once, or a long text that begins with the third-best token.
+# <eos> at once, or a long text that begins with the third-best token. When two texts have ended
+# it's still behind both by its score, and wins in the end.
 _LONG = {
-    (): {2: 0.4, 3: 0.36, 4: 0.2, 5: 0.04},
+    (): {2: 0.36, 3: 0.31, 4: 0.29, 5: 0.04},
     (3,): {2: 0.3, 5: 0.28, 3: 0.22, 4: 0.2},
-    (4,): {5: 0.95, 3: 0.03, 2: 0.01, 4: 0.01},
+    (4,): {2: 0.52, 5: 0.42, 3: 0.04, 4: 0.02},
     (4, 5): {3: 0.93, 2: 0.04, 4: 0.02, 5: 0.01},
     (4, 5, 3): {2: 0.9, 3: 0.06, 4: 0.03, 5: 0.01},
 }
@@ -246,7 +247,7 @@ _BEAM_CASES = [
         _on_tree("a tree with a short text and a long one", _LONG, k=2, max_length=5, alpha=0.0),
     ),
     case(
-        "the same, α = 1 | the long one",
+        "the same, α = 1 | the long one, which wins late",
         _on_tree("a tree with a short text and a long one", _LONG, k=2, max_length=5, alpha=1.0),
     ),
     case(
@@ -294,6 +295,15 @@ def _never_ends(token: int, eos: int) -> bool:
     return False
 
 
+def _no_better_now(done: Done, live: list[Hypothesis], k: int, alpha: float) -> bool:
+    """Tell whether k have ended that score as well as the best that goes on does as it is."""
+    scores = sorted((total / len(h) ** alpha for h, total in done), reverse=True)
+    if len(scores) < k or not live:
+        return False
+    (ids, total) = live[0]
+    return total / len(ids) ** alpha <= scores[k - 1]
+
+
 _BEAM_WRONG = [
     wrong(
         _beam(width=lambda k: 1),
@@ -319,10 +329,15 @@ _BEAM_WRONG = [
     ),
     wrong(
         _beam(stop=lambda done, live, k, alpha: len(done) >= k),
-        "stopped after k | this exercise uses a search that goes on up to max_length; you stop as "
-        "soon as k hypotheses have ended, as early stopping does. → Could one that is still going "
-        "on come to a better score?",
-        variant=True,
+        "stopped after k | You stop as soon as k hypotheses have ended. → Could one that is still "
+        "going on come to a better score?",
+    ),
+    wrong(
+        _beam(stop=_no_better_now),
+        "stopped too early for α > 0 | You stop when what goes on scores no better *now* than what "
+        "has ended, as the chapter's search does. With α > 0 a score can still rise: the next "
+        "tokens may be nearly certain, and the length grows. → What is the best score that a total "
+        "can come to by max_length, if nothing more is lost?",
     ),
     wrong(
         _beam(refill=False),
@@ -594,6 +609,24 @@ def _beam_recursive(
     return ids, score
 
 
+def _beam_bounded(
+    model: Model, prompt: NDArray, k: int, max_length: int, eos: int, alpha: float
+) -> Any:
+    """Stop where nothing that goes on can win, not even with no further loss."""
+    live: list[Hypothesis] = [((), 0.0)]
+    best: tuple[float, Any] = (-np.inf, None)
+    for n in range(1, max_length + 1):
+        ids = np.array([[*prompt.tolist(), *h] for h, _ in live])
+        ranked = _of_all(live, _log_softmax(model(ids)[:, -1]), k)
+        for h, total in ranked[:k]:
+            if (h[-1] == eos or n == max_length) and total / n**alpha > best[0]:
+                best = (total / n**alpha, h)
+        live = [c for c in ranked if c[0][-1] != eos][:k]
+        if live[0][1] / max_length**alpha <= best[0]:
+            break
+    return np.array(best[1]), best[0]
+
+
 def _beam_torch(model: Model, prompt: Any, k: int, max_length: int, eos: int, alpha: float) -> Any:
     import torch
 
@@ -625,6 +658,7 @@ BEAM_SEARCH = Exercise(
         ("arrays of k rows", _beam_arrays),
         ("a heap", _beam_heap),
         ("recursion", _beam_recursive),
+        ("stops when nothing can win", _beam_bounded),
         Alternative(name="torch", right=_beam_torch, backend="torch"),
     ],
     hints=[

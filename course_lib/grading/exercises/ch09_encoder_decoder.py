@@ -154,6 +154,11 @@ def _alphabetical(weights: Mapping[str, Any], side: str) -> list[dict[str, Any]]
     return [layers[int(i)] for i in sorted(map(str, range(len(layers))))]
 
 
+def _alphabetical_on(side: str) -> Callable[[Mapping[str, Any], str], list[dict[str, Any]]]:
+    """Sort one side's layers as texts."""
+    return lambda weights, of: (_alphabetical if of == side else stack)(weights, of)
+
+
 def _blurred(weights: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
     """Take for layer 1 whatever begins with its name, layer 10 too."""
     layers = stack(weights, side)
@@ -366,6 +371,18 @@ _FORWARD_WRONG = [
         model(layers=_alphabetical),
         "layers in the order of the alphabet | Up to ten layers you're right. Sorted as texts, "
         '"10" comes before "2". → What has to be sorted, a text or a number?',
+    ),
+    wrong(
+        model(layers=_alphabetical_on("encoder")),
+        "the encoder's layers in the order of the alphabet | Up to ten layers you're right. In the "
+        'encoder, layers are sorted as texts, and "10" comes before "2". → What has to be sorted, '
+        "a text or a number?",
+    ),
+    wrong(
+        model(layers=_alphabetical_on("decoder")),
+        "the decoder's layers in the order of the alphabet | Up to ten layers you're right. In the "
+        'decoder, layers are sorted as texts, and "10" comes before "2". → What has to be sorted, '
+        "a text or a number?",
     ),
     wrong(
         model(layers=lambda weights, side: stack(weights, side)[:10]),

@@ -496,6 +496,11 @@ def _to_last(ids: NDArray, eos: int) -> NDArray:
     return np.arange(n) <= last[:, None]
 
 
+def _to_last_or_nothing(ids: NDArray, eos: int) -> NDArray:
+    """Count what has an <eos> at its place or behind it: nothing, where there is none."""
+    return np.cumsum((ids == eos)[:, ::-1], axis=1)[:, ::-1] > 0
+
+
 def _argmax_place(ids: NDArray, eos: int) -> NDArray:
     """Find <eos> by argmax, which says 0 where there is none."""
     return np.arange(ids.shape[1]) <= np.argmax(ids == eos, axis=1)[:, None]
@@ -535,7 +540,8 @@ _SCORED_WRONG = [
     wrong(
         _scored(summed=_before_eos, counted=_before_eos),
         "<eos> left out | this exercise uses <eos> as one of the tokens, in the sum and in the "
-        "length; you leave it out of both. → Is it a choice of the model's to stop here?",
+        "length; you leave it out of both, and where it's all there is, you divide 0 by 0. → Is it "
+        "a choice of the model's to stop here?",
         variant=True,
     ),
     wrong(
@@ -557,6 +563,13 @@ _SCORED_WRONG = [
         _scored(summed=_to_last, counted=_to_last),
         "up to the last <eos> | Where rows are padded with <eos>, you count up to the last one. → "
         "Which <eos> ends a hypothesis?",
+    ),
+    wrong(
+        _scored(summed=_to_last_or_nothing, counted=_to_last_or_nothing),
+        "up to the last <eos>, and nothing without one | What counts with you has an <eos> at its "
+        "place or behind it. Where a hypothesis was cut off, that is nothing, and you divide 0 by "
+        "0; where one is padded with <eos>, it is too much. → Is a token to count if an <eos> "
+        "comes *behind* it, or if none came *before* it?",
     ),
     wrong(
         _scored(summed=_not_zero, counted=_not_zero),

@@ -113,6 +113,7 @@ def _sheet(
     learning: _Rule = lambda parameters, learned: 4 * parameters,
     kept: _Rule = lambda n, h, n_layers, batch: batch * n_layers * h * n * n,
     size: int = 4,
+    table_size: int | None = None,
 ) -> Callable[..., Any]:
     """Return the sheet with some lines replaced."""
 
@@ -124,7 +125,8 @@ def _sheet(
         parameters = tables(v, d) + layers
         forward = n_layers * (8 * n * d * d + scores(n, d, h) + 4 * n * d * d_ff)
         forward += logit_layers(n_layers) * logits(n, d, v)
-        memory = size * (learning(parameters, layers) + kept(n, h, n_layers, batch))
+        tables_of = size if table_size is None else table_size
+        memory = size * learning(parameters, layers) + tables_of * kept(n, h, n_layers, batch)
         return parameters, passes * batch * forward, memory
 
     return sheet
@@ -224,10 +226,9 @@ def _half_repaired() -> list[Misconception]:
 _WRONG = [
     wrong(
         cost_sheet_broken,
-        "the sheet as it was | This is what the broken sheet returns: the table of embeddings is "
-        "counted twice; each head's scores are counted at the whole width; and of Adam's state "
-        "only one number is kept for each parameter. → Which of the "
-        "three results change if the number of heads doubles and the width stays?",
+        "the sheet as it was | This is what the broken sheet returns: one fault is in each of its "
+        "three results. → Which of them change if the number of heads doubles and the width "
+        "stays, and which should?",
         program=as_cell(cost_sheet_broken, "cost_sheet"),
     ),
     *_half_repaired(),
@@ -315,6 +316,28 @@ _WRONG = [
         _sheet(kept=lambda n, h, n_layers, batch: n_layers * h * n * n),
         "tables of one sequence | The three faults are mended, and the batch has gone from the "
         "tables of attention. → Do two sequences share a table?",
+    ),
+    wrong(
+        _sheet(table_size=1),
+        "tables in numbers | Parameters and FLOPs are right. In the memory, what belongs to "
+        "parameters is in bytes, and the tables of attention are in numbers. → How many bytes "
+        "has a weight of attention in float32?",
+    ),
+    wrong(
+        _sheet(table_size=16),
+        "tables of 16 bytes a number | Parameters and FLOPs are right. In the memory you give a "
+        "weight of attention the 16 bytes of a parameter. Nobody learns it. → Which of a "
+        "parameter's four numbers does it have?",
+    ),
+    wrong(
+        _sheet(norms=lambda d: 2 * d, biases=lambda d, d_ff: 5 * d + d_ff),
+        "one norm, and biases | The three faults are mended. But a norm has gone from the layers, "
+        "and biases have come. → What does the text say of both?",
+    ),
+    wrong(
+        _sheet(norms=lambda d: 0),
+        "no norms | The three faults are mended, and both norms have gone with them. → Which two "
+        "vectors does a norm learn?",
     ),
     wrong(
         _sheet(learning=lambda p, layers: 4 * p, size=1),

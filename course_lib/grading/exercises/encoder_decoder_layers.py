@@ -122,16 +122,17 @@ def _silence(weights: dict[str, NDArray]) -> None:
 
 
 def padding(lengths: tuple[int, ...], n: int, batch: bool) -> NDArray:
+    """Build the mask of padded sources: (b, 1, 1, n), or (1, 1, n) of a single one."""
     real = np.arange(n) < np.array(lengths)[:, None]  # (b, n)
     return real[:, None, None, :] if batch else real[:, None, :]
 
 
 _ENCODER_CASES = [
+    case("one token, one head | attention gives its value, projected", _tokens(1, 4, h=1, d_ff=7)),
     case(
         "3 tokens, sublayers that add nothing | what is left are two norms",
         _tokens(3, 4, h=2, d_ff=5, silent=True),
     ),
-    case("one token, one head | attention gives its value, projected", _tokens(1, 4, h=1, d_ff=7)),
     case("4 tokens of width 6, one head | tokens look at one another", _tokens(4, 6, h=1, d_ff=5)),
     case("5 tokens of width 6, 3 heads | each head has its share", _tokens(5, 6, h=3, d_ff=8)),
     case(
@@ -185,6 +186,7 @@ def _transposed(mask: Any) -> Any:
 
 
 def inverted(mask: Any) -> Any:
+    """Show what a mask hides, and hide what it shows."""
     return None if mask is None else ~mask
 
 
@@ -403,7 +405,7 @@ _ENCODER_WRONG = [
     wrong(
         encoder(around=(pre, pre)),
         "norms first | this exercise uses LN(x + f(x)), as the first Transformer does; you have x "
-        "+ f(LN(x)), as all later ones do. → What does a sublayer see if the norm comes last?",
+        "+ f(LN(x)), as most later ones do. → What does a sublayer see if the norm comes last?",
         variant=True,
     ),
     wrong(
@@ -662,6 +664,7 @@ def _encoder_by_loops(x: Any, weights: Any, n_heads: int, mask: Any = None) -> A
 
 
 def encoder_torch(x: Any, weights: Any, n_heads: int, mask: Any = None) -> Any:
+    """Do it with tensors."""
     import torch  # noqa: F401
 
     ask = torch_attention_of(weights, "attention", n_heads)
@@ -736,10 +739,11 @@ def _pair(
     h: int,
     lengths: tuple[int, ...] | None = None,
     causal: bool = True,
+    near: bool = False,
     silent: bool = False,
     norm_first: bool = False,
 ) -> Callable[[int], dict[str, Any]]:
-    """Draw target tokens, a memory and a layer."""
+    """Draw target tokens, a memory and a layer; near, a mask of each token and its neighbours."""
 
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 2, *lead, n_tgt, n_src, d])
@@ -752,6 +756,9 @@ def _pair(
             "cross_mask": None,
             "norm_first": norm_first,
         }
+        if near:
+            places = np.arange(n_tgt)
+            given["self_mask"] = abs(places - places[:, None]) <= 1
         if silent:
             _silence(given["weights"])
         if lengths is not None:
@@ -763,12 +770,12 @@ def _pair(
 
 _DECODER_CASES = [
     case(
-        "norm last, sublayers that add nothing | what is left are three norms",
-        _pair(n_tgt=2, n_src=3, d=4, h=2, causal=False, silent=True),
-    ),
-    case(
         "norm last, one target token, one head | it asks 3 source tokens",
         _pair(n_tgt=1, n_src=3, d=4, h=1, causal=False),
+    ),
+    case(
+        "norm last, sublayers that add nothing | what is left are three norms",
+        _pair(n_tgt=2, n_src=3, d=4, h=2, causal=False, silent=True),
     ),
     case(
         "norm last, 3 target and 5 source tokens | target tokens look back, and at all of the "
@@ -782,6 +789,10 @@ _DECODER_CASES = [
     case(
         "norm last, a batch with a padded source | nobody looks at the padding",
         _pair(2, n_tgt=3, n_src=4, d=6, h=3, lengths=(4, 2)),
+    ),
+    case(
+        "norm last, 5 target tokens that see their neighbours alone | which mask, the caller says",
+        _pair(n_tgt=5, n_src=3, d=4, h=2, near=True),
     ),
     case(
         "norm first, sublayers that add nothing | tokens stay as they are",
@@ -845,6 +856,24 @@ def _decoder_asks_x(
         return ask(norm(x) if norm_first else x, memory, mask)
 
     return decoder(cross=cross)(x, memory, weights, n_heads, self_mask, cross_mask, norm_first)
+
+
+def _masked_otherwise(masks: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a decoder layer whose masks are made of those given, n_tgt and `norm_first`."""
+
+    def layer(
+        x: Any,
+        memory: Any,
+        weights: Any,
+        n_heads: int,
+        self_mask: Any = None,
+        cross_mask: Any = None,
+        norm_first: bool = False,
+    ) -> Any:
+        used = masks(self_mask, cross_mask, x.shape[-2], norm_first)
+        return decoder()(x, memory, weights, n_heads, *used, norm_first)
+
+    return layer
 
 
 def _decoder_in_place(
@@ -976,6 +1005,31 @@ _DECODER_WRONG = [
         "is as wide as the source is long?",
     ),
     wrong(
+        _masked_otherwise(
+            lambda own, cross, n, norm_first: (own, own) if norm_first else (own, cross)
+        ),
+        "the target's mask for the source, norm first | With the norm last you're right. With the "
+        "norm first, your cross-attention gets the target's mask, the one of self-attention. → "
+        "Which of the two masks is as wide as the source is long?",
+    ),
+    wrong(
+        _masked_otherwise(lambda own, cross, n, norm_first: (np.tri(n, dtype=bool), cross)),
+        "always causal | Where the target's mask is causal you're right. Your self-attention makes "
+        "a causal mask itself, whatever mask it is given. → Which argument does your function "
+        "never use?",
+    ),
+    wrong(
+        _masked_otherwise(
+            lambda own, cross, n, norm_first: (
+                np.tri(n, dtype=bool) & (True if own is None else own),
+                cross,
+            )
+        ),
+        "a causal mask beside the one given | Where the target's mask is causal you're right. Your "
+        "self-attention hides what the mask hides and all that comes later besides. → Who decides "
+        "what a target token may see, the layer or its caller?",
+    ),
+    wrong(
         decoder(cross_seen=lambda own, cross: own),
         "the causal mask twice | Your cross-attention gets the causal mask too, which only fits "
         "where both sides have the same length. A source is all there when it's asked. → Which of "
@@ -1032,17 +1086,13 @@ _DECODER_WRONG = [
     ),
     wrong(
         decoder(choose=lambda norm_first: False),
-        "the norm always last | this exercise uses `norm_first` to choose; you normalise the sums "
-        "in either case, as the first Transformer does. → What does a sublayer see if the norm "
-        "comes first?",
-        variant=True,
+        "the norm always last | With the norm last you're right. You normalise the sums in either "
+        "case: `norm_first` is never used. → What does a sublayer see if the norm comes first?",
     ),
     wrong(
         decoder(choose=lambda norm_first: True),
-        "the norm always first | this exercise uses `norm_first` to choose; you normalise what "
-        "goes into the sublayers in either case, as later models do. → What is normalised if the "
-        "norm comes last?",
-        variant=True,
+        "the norm always first | You normalise what goes into the sublayers in either case: "
+        "`norm_first` is never used. → What is normalised if the norm comes last?",
     ),
     wrong(
         decoder(choose=lambda norm_first: not norm_first),
@@ -1230,6 +1280,7 @@ def decoder_torch(
     cross_mask: Any = None,
     norm_first: bool = False,
 ) -> Any:
+    """Do it with tensors."""
     import torch  # noqa: F401
 
     asks = [torch_attention_of(weights, f"{a}_attention", n_heads) for a in ("self", "cross")]

@@ -81,10 +81,8 @@ def _step(
 
 
 _STEP_CASES = [
-    case(
-        "2 and 1 tokens of width 2, one head | small enough for paper", _step(2, 1, 2, 1, 1, 3, 5)
-    ),
-    case("4 and 3 tokens, 2 heads | the target asks the source", _step(5, 3, 8, 2, 1, 10, 11)),
+    case("5 and 2 tokens of width 10 | small enough for paper", _step(5, 2, 10, 2, 1, 7, 5)),
+    case("5 and 3 tokens, 2 heads | the target asks the source", _step(5, 3, 8, 2, 1, 10, 11)),
     case("5 layers each | and one projection", _step(4, 7, 6, 3, 5, 9, 20)),
     case("a batch of 8 | everything eight times", _step(3, 5, 4, 2, 2, 7, 30, 8)),
     case(
@@ -253,6 +251,22 @@ _STEP_WRONG = [
         "half a causal table | In the decoder's self-attention you count what the mask leaves. The "
         "product computes the whole table, and the mask hides half of it. → How many numbers "
         "has that table?",
+    ),
+    wrong(
+        _counted(own=lambda m, n, d, h: 8 * m * d * d + 2 * m * m * d),
+        "half of the decoder's own table | Of the decoder's self-attention you count half the "
+        "scores and sums, as if the causal mask saved the others. Both products are computed "
+        "whole, and then half of the table is hidden. → Before or after the product is a score "
+        "masked?",
+    ),
+    wrong(
+        _counted(
+            own=lambda m, n, d, h: 8 * m * d * d + 2 * m * m * d,
+            cross=lambda m, n, d, h: 4 * m * d * d + 4 * n * d * d + 2 * m * n * d,
+        ),
+        "half of both tables of the decoder | In the decoder you count half the scores and sums, "
+        "as if masks saved the others. Its tables are computed whole, and cross-attention isn't "
+        "even causal. → Before or after the product is a score masked?",
     ),
     wrong(
         _counted(asking=lambda m, d: 2 * m * d * d),
@@ -763,7 +777,7 @@ def crossover_length(d: int, d_ff: int, share: float = 0.5) -> int:
     ----------
     d, d_ff : int
     share : float, default 0.5
-        Above 0 and below 1.
+        Above 0 and below 1; halves, quarters, eighths and so on, which floats hold exactly.
 
     Returns
     -------
@@ -775,7 +789,7 @@ def crossover_length(d: int, d_ff: int, share: float = 0.5) -> int:
 
 
 _CROSSOVER_CASES = [
-    case("width 2, d_ff = 3 | as much as all the rest", {"d": 2, "d_ff": 3}),
+    case("width 20, d_ff = 33 | as much as all the rest", {"d": 20, "d_ff": 33}),
     case("the paper's base model | longer than most texts were", {"d": 512, "d_ff": 2048}),
     case("a narrow network | d_ff counts too", {"d": 768, "d_ff": 1000}),
     case("a quarter | it lies between two lengths", {"d": 5, "d_ff": 10, "share": 0.25}),
@@ -1210,6 +1224,12 @@ _TIME_WRONG = [
         _timed(again=5 / 3),
         "the backward pass once more | Without checkpointing you're right; with it you add the "
         "cost of a backward pass. → Which pass is computed again, and what does it cost in P D?",
+    ),
+    wrong(
+        _timed(again=3 / 2),
+        "forward taken for a half | Without checkpointing you're right; with it you reckon with "
+        "9 P D, as if the forward pass were half of the 6 P D. Backward computes two products for "
+        "each one of it. → What share of 6 P D is the forward pass?",
     ),
     wrong(
         _timed(again=7 / 6),

@@ -354,6 +354,12 @@ _ADAM_WRONG = [
         "bracket closes first?",
     ),
     wrong(
+        _adam(move=lambda theta, m, v, lr, eps: theta - lr * m / np.sqrt(v + eps**2)),
+        "ε squared inside the root | You add ε² under the root; in Adam ε itself is added to the "
+        "root. Both prevent 0/0, but they aren't the same number. → Which is larger where v̂ isn't "
+        "0: √(v̂ + ε²) or √v̂ + ε?",
+    ),
+    wrong(
         _adam(move=lambda theta, m, v, lr, eps: theta - lr * m / np.sqrt(v)),
         "no ε | Where there was never a gradient you divide 0 by 0. → What is added to the root so "
         "that it isn't 0?",

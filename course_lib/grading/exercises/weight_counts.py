@@ -63,7 +63,7 @@ def _sizes(
 
 
 _CASES = [
-    case("width 2, one layer each, one head | small enough for paper", _sizes(6, 5, 2, 1, 1, 3)),
+    case("width 4, 2 heads, 2 layers each | small enough for paper", _sizes(6, 5, 4, 2, 2, 3)),
     case("width 6, 3 heads | heads share the width", _sizes(11, 7, 6, 3, 1, 10)),
     case("4 layers | in each of the two stacks", _sizes(30, 40, 8, 2, 4, 12)),
     case(
@@ -284,6 +284,28 @@ _WRONG = [
         "that's right. → How many heads have such matrices?",
     ),
     wrong(
+        _count(attention=lambda d, h: h * 4 * d * d + 4 * d),
+        "attention's matrices h times | You count attention's four matrices (d × d) once for each "
+        "head. With one head that's right. → How wide is a head if h of them share the width d?",
+    ),
+    wrong(
+        _count(attention=lambda d, h: h * 4 * d * d),
+        "attention's matrices h times, and no biases | You count attention's four matrices (d × d) "
+        "once for each head, and none of its biases. → How wide is a head if h of them share the "
+        "width d?",
+    ),
+    wrong(
+        _count(attention=lambda d, h: (3 * h + 1) * d * d + 4 * d),
+        "queries, keys and values h times | You count W_Q, W_K and W_V (d × d) once for each head, "
+        "and W_O once. With one head that's right. → How wide is a head if h of them share the "
+        "width d?",
+    ),
+    wrong(
+        _count(attention=lambda d, h: 3 * d * d // h + d * d + 4 * d),
+        "one head's matrices | You count W_Q, W_K and W_V of one head, d × d/h, beside all the "
+        "biases. With one head that's right. → How many heads have such matrices?",
+    ),
+    wrong(
         _count(layers=lambda n: 1),
         "one layer | With one layer each you're right; you count one layer however many there are. "
         "→ Where does `n_layers` come in?",
@@ -319,6 +341,21 @@ _WRONG = [
         "is a shared matrix learned?",
     ),
     wrong(
+        _count(projection=lambda s, t, d, tie: t * d + (t if tie == "none" else 0)),
+        "the projection's matrix counted again | Where nothing is tied you're right. Where the "
+        "projection is the target's table, its bias is gone, rightly, and its matrix is counted "
+        "twice: with the embeddings and at the end. → How often is a shared matrix learned?",
+    ),
+    wrong(
+        _count(
+            embeddings=lambda s, t, d, tie: (s + t) * d,
+            projection=lambda s, t, d, tie: t * d + (t if tie == "none" else 0),
+        ),
+        "all matrices counted, shared or not | Where nothing is tied you're right. With `tie`, "
+        "only the bias at the end goes away in your count; a table that stands in several places "
+        "is learned once. → Which parts change with `tie`?",
+    ),
+    wrong(
         _count(embeddings=lambda s, t, d, tie: (s + t) * d),
         'only the projection shared | With tie = "output" you\'re right. With "all", source and '
         "target have one table, and you count two. → How often is a shared matrix learned?",
@@ -337,8 +374,8 @@ _WRONG = [
     wrong(
         _count(projection=lambda s, t, d, tie: t * d + t if tie == "none" else t),
         "a bias for a tied projection | Where the projection is the target's table, you keep a "
-        "bias for it. In the course's modules it has none then. → What does the docstring say of "
-        'the projection if `tie` isn\'t "none"?',
+        "bias for it. In the course's modules it has none then. → What does the exercise's table "
+        'say of the end if `tie` isn\'t "none"?',
     ),
     wrong(
         _count(
