@@ -132,6 +132,19 @@ def test_a_figure_is_shown_with_numbers_that_can_be_compared(path: Path) -> None
 
 
 @each_notebook
+def test_every_column_of_a_table_has_a_name(path: Path) -> None:
+    """A header without a word is read aloud as nothing; axe finds it on the built page only."""
+    for cell in read(path).cells:
+        if cell.cell_type != "markdown":
+            continue
+        lines = cell.source.splitlines()
+        for header, rule in zip(lines, lines[1:], strict=False):
+            if re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", rule.strip()):
+                names = re.split(r"(?<!\\)\|", header.strip())[1:-1]
+                assert all(name.strip() for name in names), f"{relative(path)}: {header}"
+
+
+@each_notebook
 def test_no_output_pulls_scripts_or_holds_an_address(path: Path) -> None:
     notebook = read(path)
     assert "widgets" not in notebook.metadata
