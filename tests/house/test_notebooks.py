@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -138,7 +139,7 @@ def test_every_column_of_a_table_has_a_name(path: Path) -> None:
         if cell.cell_type != "markdown":
             continue
         lines = cell.source.splitlines()
-        for header, rule in zip(lines, lines[1:], strict=False):
+        for header, rule in pairwise(lines):
             if re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", rule.strip()):
                 names = re.split(r"(?<!\\)\|", header.strip())[1:-1]
                 assert all(name.strip() for name in names), f"{relative(path)}: {header}"
