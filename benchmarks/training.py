@@ -286,6 +286,33 @@ RECIPES: dict[str, dict] = {
 }  # fmt: skip
 
 
+# What a translator must reach: shares of sentences without an error.
+GOALS = {"unseen": 0.99, "held-out": 0.95}
+
+
+def hold(shares: dict[str, float], goals: dict[str, float] = GOALS) -> None:
+    """Raise unless every share reaches its goal.
+
+    Parameters
+    ----------
+    shares : dict of floats
+        By name, as `Run.exact_match` has them.
+    goals : dict of floats, default GOALS
+
+    Raises
+    ------
+    RuntimeError
+        Naming those that don't.
+    """
+    missed = [
+        f"{name} {shares[name]:.2%} is below {goal:.2%}"
+        for name, goal in goals.items()
+        if shares[name] < goal
+    ]
+    if missed:
+        raise RuntimeError("; ".join(missed))
+
+
 def main(
     configurations: Sequence[tuple] = CONFIGURATIONS,
     seconds: float = 4.0,
@@ -312,6 +339,11 @@ def main(
     -------
     dict of dicts
         Seconds a step by configuration and rival; by recipe, seconds, steps and exact match.
+
+    Raises
+    ------
+    RuntimeError
+        If a translator trained by its own recipe misses `GOALS`.
     """
     results = {}
     for sizes in configurations:
@@ -341,4 +373,6 @@ def main(
             "steps": run.history.steps,
             **run.exact_match,
         }
+        if steps is None:  # the recipe itself
+            hold(run.exact_match)
     return results

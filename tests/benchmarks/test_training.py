@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -82,6 +84,22 @@ def test_unseen_sentences_and_new_combinations_are_translated_nearly_all() -> No
     assert run.history.steps == 1200
     assert run.exact_match["unseen"] >= 0.99
     assert run.exact_match["held-out"] >= 0.95
+
+
+def test_a_translator_that_misses_a_goal_is_told_by_name() -> None:
+    training.hold({"unseen": 0.99, "held-out": 0.95})
+    with pytest.raises(RuntimeError, match=r"^held-out 94\.90% is below 95\.00%$"):
+        training.hold({"unseen": 1.0, "held-out": 0.949})
+
+
+def test_the_recipe_is_held_to_its_goals_with_every_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = training.History([1.0], [], 1, 0.1, False)
+    run = SimpleNamespace(history=history, exact_match={"unseen": 1.0, "held-out": 0.5})
+    monkeypatch.setattr(training, "RECIPES", {})
+    monkeypatch.setattr(training, "learn_translation", lambda seed, **_: run)
+    with pytest.raises(RuntimeError, match="held-out"):
+        training.main((), translators=[2])
+    training.main((), translators=[2], steps=1)
 
 
 @pytest.mark.slow

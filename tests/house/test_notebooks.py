@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -129,6 +130,19 @@ def test_a_figure_is_shown_with_numbers_that_can_be_compared(path: Path) -> None
         for out in pngs:
             numbers = re.search(r"\d", out.data.get("text/plain", ""))
             assert numbers or asserts(cell.source), cell.source
+
+
+@each_notebook
+def test_every_column_of_a_table_has_a_name(path: Path) -> None:
+    """A header without a word is read aloud as nothing; axe finds it on the built page only."""
+    for cell in read(path).cells:
+        if cell.cell_type != "markdown":
+            continue
+        lines = cell.source.splitlines()
+        for header, rule in pairwise(lines):
+            if re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", rule.strip()):
+                names = re.split(r"(?<!\\)\|", header.strip())[1:-1]
+                assert all(name.strip() for name in names), f"{relative(path)}: {header}"
 
 
 @each_notebook
