@@ -1,4 +1,4 @@
-"""Take the paragraphs of chapters 00 to 12 for ``course_lib.data.book``, which chapter 15 searches.
+"""Take the paragraphs of chapters 00 to 14 for ``course_lib.data.book``, which chapter 15 searches.
 
 ``python -m tools.paragraphs`` writes the file; `make notebooks` does so, too, before it runs
 anything, and the drift check says when the file isn't what the manuscripts give.
@@ -15,10 +15,10 @@ from tools.problem import Problem
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path("course_lib/data/book_text.py")
-CHAPTERS = range(13)
+CHAPTERS = range(15)
 SHORTEST = 100  # characters
 HEAD = '''\
-"""The text of chapters 00 to 12. Generated from the manuscripts by ``tools/paragraphs.py``."""
+"""The text of chapters 00 to 14. Generated from the manuscripts by ``tools/paragraphs.py``."""
 
 TEXT = r"""
 '''

@@ -1,4 +1,4 @@
-"""The paragraphs of this book, for a search: what chapters 00 to 12 say, without code and formulas.
+"""The paragraphs of this book, for a search: what chapters 00 to 14 say, without code and formulas.
 
 A notebook that runs elsewhere has no chapters beside it, only this library. So the text is part of
 it: ``tools/paragraphs.py`` takes it from the manuscripts.
