@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from course_lib.validation import describe
 
 __all__ = ["Source", "config_dictionary", "load_weights", "read_safetensors"]
-
-# What a file calls a dtype. Its numbers lie as the machine has them, the lowest byte first.
-_DTYPES = {
-    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
-    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
-    "U8": torch.uint8, "BOOL": torch.bool,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -119,11 +110,7 @@ def load_weights(
 
 
 def read_safetensors(path: str | Path) -> dict[str, Tensor]:
-    """Read a file of tensors in the format "safetensors".
-
-    Eight bytes say how long the header is; a header in JSON says of each tensor its dtype, its
-    shape and where it lies; the numbers follow. There is nothing that could be run, which a pickled
-    checkpoint may hold.
+    """Read a file of tensors in the format "safetensors", by the package of that name.
 
     Parameters
     ----------
@@ -137,57 +124,23 @@ def read_safetensors(path: str | Path) -> dict[str, Tensor]:
     ------
     FileNotFoundError
         If there is no such file.
+    ModuleNotFoundError
+        If safetensors isn't installed.
     ValueError
-        If the file isn't one of this format, ends too early, or has a dtype that isn't known.
-
-    References
-    ----------
-    The format is described in the README of huggingface/safetensors.
+        If the file isn't one of this format, or ends too early.
     """
+    try:
+        library = import_module("safetensors")
+        load_file = import_module("safetensors.torch").load_file
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "files of tensors are read by the package safetensors: pip install safetensors"
+        ) from None
     path = Path(path)
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = 8 + int.from_bytes(file.read(8), "little")
-        if size < 8 or start > size:
-            raise ValueError(f"path must be a file of safetensors; {path.name} has no header")
-        text = file.read(start - 8)
-    # Read where it's needed: a file may be larger than what memory is free.
-    data = np.memmap(path, dtype=np.uint8, mode="r")
     try:
-        header = dict(json.loads(text))
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"path must be a file of safetensors; the header of {path.name} is no JSON object"
-        ) from None
-    header.pop("__metadata__", None)
-    return {name: _tensor(data, start, name, entry) for name, entry in header.items()}
-
-
-def _tensor(data: np.ndarray, start: int, name: str, entry: Any) -> Tensor:
-    """Return one tensor of a file, which lies behind its header, or raise."""
-    try:
-        dtype_name, shape = entry["dtype"], [int(size) for size in entry["shape"]]
-        first, last = entry["data_offsets"]
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(
-            f"path must be a file of safetensors; its entry of {name} must have a dtype, a shape "
-            f"and data_offsets; got {entry!r}"
-        ) from None
-    dtype = _DTYPES.get(dtype_name)
-    if dtype is None:
-        raise ValueError(
-            f"path must be a file whose dtypes are among {', '.join(_DTYPES)}; got {dtype_name!r} "
-            f"of {name}"
-        )
-    if not 0 <= first <= last <= len(data) - start or last - first != prod(shape) * dtype.itemsize:
-        raise ValueError(
-            f"path must be a file of safetensors; the numbers of {name}, {dtype_name} of shape "
-            f"{tuple(shape)}, aren't where its header says"
-        )
-    if first == last:
-        return torch.empty(shape, dtype=dtype)
-    raw = torch.from_numpy(np.array(data[start + first : start + last]))  # a copy
-    return raw.view(dtype).reshape(shape)
+        return load_file(path)
+    except library.SafetensorError as error:
+        raise ValueError(f"path must be a file of safetensors; {path.name}: {error}") from None
 
 
 def config_dictionary(config: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from transformers import (
     BertConfig,
     BertModel,
@@ -117,61 +117,40 @@ def test_the_real_packages_function_takes_what_we_pass() -> None:
     inspect.signature(snapshot_download).bind("owner/name", allow_patterns=["config.json"])
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8",
-              "uint8", "bool"]
-)  # fmt: skip
-def test_every_dtype_and_shape_is_read_as_by_the_package(tmp_path: Path, dtype: str) -> None:
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    kind = getattr(torch, dtype)
-    tensors = {
-        name: (10 * torch.randn(shape)).abs().to(kind)
-        for name, shape in {"a": (3, 4), "b": (), "c": (0, 2), "d": (5,), "e": (1, 2, 3)}.items()
-    }
+    kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
+    tensors = {str(kind): (10 * torch.randn(3, 4)).abs().to(kind) for kind in kinds}
     save_file(tensors, tmp_path / "x.safetensors", metadata={"format": "pt"})
-    ours, theirs = (
-        read_safetensors(tmp_path / "x.safetensors"),
-        load_file(tmp_path / "x.safetensors"),
-    )
-    assert set(ours) == set(theirs)
-    for name, tensor in theirs.items():
-        assert ours[name].dtype == kind
-        assert torch.equal(ours[name], tensor)
-        ours[name].zero_()  # a copy that may be written to
-    assert torch.equal(load_file(tmp_path / "x.safetensors")["a"], tensors["a"])
+    found = read_safetensors(tmp_path / "x.safetensors")
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor)
 
 
-def file_of(header: Any, numbers: bytes = b"") -> bytes:
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + numbers
-
-
-def entry(**changes: Any) -> dict[str, Any]:
-    return {"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **changes}}
-
-
+HEADER = b'{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
 BROKEN = {
-    "nothing": (b"", "x.safetensors has no header"),
-    "a few bytes": (b"\x05\x00", "x.safetensors has no header"),
-    "a header that is longer than the file": (struct.pack("<Q", 99), "x.safetensors has no header"),
-    "no JSON": (file_of(b"{nonsense"), "the header of x.safetensors is no JSON object"),
-    "a list": (file_of([1, 2]), "the header of x.safetensors is no JSON object"),
-    "no dtype": (file_of({"x": {"shape": [2]}}), "its entry of x must have a dtype, a shape and"),
-    "no entry": (file_of({"x": 3}), "its entry of x must have a dtype, a shape and data_offsets"),
-    "cut off": (file_of(entry(), b"1234"), "the numbers of x, F32 of shape (2,), aren't where"),
-    "too few": (file_of(entry(data_offsets=[0, 4]), bytes(8)), "the numbers of x, F32 of shape ("),
-    "backwards": (file_of(entry(data_offsets=[8, 0]), bytes(8)), "the numbers of x, F32 of shape "),
-    "before the start": (
-        file_of(entry(data_offsets=[-8, 0]), bytes(8)), "the numbers of x, F32 of shape (2,)"
-    ),
-    "a strange dtype": (file_of(entry(dtype="F8_E5M2"), bytes(8)), "got 'F8_E5M2' of x"),
-}  # fmt: skip
+    "nothing": b"",
+    "a header that is longer than the file": struct.pack("<Q", 99),
+    "no JSON": struct.pack("<Q", 9) + b"{nonsense",
+    "cut off": struct.pack("<Q", 54)
+    + b'{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}1234',
+}
 
 
-@pytest.mark.parametrize(("data", "message"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_file_is_named(tmp_path: Path, data: bytes, message: str) -> None:
+@pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_is_named(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.safetensors").write_bytes(data)
-    with pytest.raises(ValueError, match=f"^path must be a file .*{re.escape(message)}"):
+    with pytest.raises(ValueError, match=r"^path must be a file of safetensors; x\.safetensors: "):
+        read_safetensors(tmp_path / "x.safetensors")
+
+
+def test_what_reads_the_files_is_named_where_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install safetensors"):
         read_safetensors(tmp_path / "x.safetensors")
 
 
