@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.front_matter import front_matter_plugin
 
 from tools.problem import Problem
 
@@ -23,16 +29,12 @@ HEAD = '''\
 TEXT = r"""
 '''
 
-_FENCE = re.compile(r"^(`{3,}).*?^\1\s*$", re.MULTILINE | re.DOTALL)
-_DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
-_ITEM = re.compile(r"^\s*(?:[-*]|\d+\.)\s+", re.MULTILINE)
-_LINK = re.compile(r"!?\[([^\]]*)\]\((?:[^()]|\([^()]*\))*\)")
-_TAG = re.compile(r"</?(?:a|b|br|div|em|i|p|span|strong|sub|summary|sup)\b[^<>]*>")
 _SIGNS = {
     "…": "dots|ldots|cdots", "·": "cdot", "×": "times", "|": "mid", "√": "sqrt", "∞": "infty",
     "≤": "le|leq", "≥": "ge|geq", "≠": "ne|neq", "≈": "approx", "∈": "in",
 }  # fmt: skip
 _QUESTIONS = "Check yourself"
+_PARSER = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin).use(front_matter_plugin)
 
 
 def paragraphs_of(text: str) -> list[tuple[str, str]]:
@@ -50,33 +52,38 @@ def paragraphs_of(text: str) -> list[tuple[str, str]]:
         one line, without marks of Markdown and TeX. Code, displayed formulas, tables, questions and
         what is folded away are left out.
     """
-    body = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
-    body = _DETAILS.sub("", _FENCE.sub("", body))
-    body = re.sub(r"\$\$.*?\$\$", "", body, flags=re.DOTALL)
-    body = re.sub(r"^> ?", "", body, flags=re.MULTILINE)
-    body = _ITEM.sub("\n\n", body)
-    found, section = [], ""
-    for block in re.split(r"\n\s*\n", body):
-        block = " ".join(block.split())
-        heading = re.match(r"#+ (.*)", block)
-        if heading:
-            section = _plain(heading[1])
-        elif section != _QUESTIONS and not block.startswith(("|", "<", "+++", "The [exercises]")):
-            plain = _plain(block)
-            if len(plain) >= SHORTEST:
+    found, section, folded = [], "", 0
+    tokens = _PARSER.parse(text)
+    for before, token in pairwise(tokens):
+        closed = token.content.count("</details>")
+        folded += token.content.count("<details>")
+        if before.type == "heading_open":
+            section = _plain(token)
+        elif before.type == "paragraph_open" and not folded and section != _QUESTIONS:
+            plain = _plain(token)
+            if len(plain) >= SHORTEST and not plain.startswith("The exercises"):
                 found.append((section, plain))
+        folded -= closed
     return found
 
 
-def _plain(text: str) -> str:
-    """Return a text without marks of Markdown and TeX."""
-    text = _LINK.sub(r"\1", text)
-    text = _TAG.sub("", text)
+def _plain(token: Token) -> str:
+    """Return the text of a heading or a paragraph, without marks of Markdown and TeX."""
+    parts = []
+    for child in token.children or []:
+        if child.type == "math_inline":
+            parts.append(_plain_formula(child.content))
+        elif child.type != "html_inline":
+            parts.append(" " if child.type in ("softbreak", "hardbreak") else child.content)
+    return " ".join("".join(parts).split())
+
+
+def _plain_formula(text: str) -> str:
+    """Return a formula with the signs that TeX has names for, and without its marks."""
     for sign, name in _SIGNS.items():
         text = re.sub(rf"\\(?:{name})(?![a-zA-Z])", sign, text)
-    text = re.sub(r"\*\*|`|\\(?:text|math[a-z]+|[lr]vert|left|right|[,;! ])", "", text)
-    text = re.sub(r"(?<!\w)\*(\S[^*]*)\*", r"\1", text)
-    return " ".join(re.sub(r"[$\\{}]", "", text).split())
+    text = re.sub(r"\\(?:text|math[a-z]+|[lr]vert|left|right|[,;! ])", "", text)
+    return re.sub(r"[\\{}]", "", text)
 
 
 def generate(root: Path = ROOT) -> str:

@@ -1074,7 +1074,7 @@ script), of digits (N) or of other signs, each with one space before it if there
 white space. Runs of spaces leave their last one to the word that follows. So a space belongs to
 the word behind it: a single space before a word costs no token of its own once it has been
 merged. And nothing is lost, since the pre-tokens joined are the text. The trainer needs from a
-text only its different pre-tokens and their counts, "hug": 10, … again.
+text only its different pre-tokens and their counts, {"hug": 10, …} again.
 
 Some tokens aren't text at all. GPT-2's only special token is <|endoftext|>. (GPT-3 was trained
 on documents with such a token between them: Brown et al., 2020, appendix B.) It gets an id of
@@ -1229,8 +1229,8 @@ comes to the model as a single number. How many r's are in it, the number doesn'
 A lone space is nothing rare: of several spaces before a word, all but the last are tokens
 without letters. But in all the text that GPT-2 was trained on, none of them was followed by a
 Paris without a space: the pattern doesn't allow it. So after a prompt that ends with a space,
-"Paris" has to be said in a way that training never showed. With newlines it's the same: "nn" at
-the end of a text, or before a space, is one token, but directly before a letter it's two.
+"Paris" has to be said in a way that training never showed. With newlines it's the same: "\n\n"
+at the end of a text, or before a space, is one token, but directly before a letter it's two.
 
 Five digits are cut in nine ways, so the model has to know by heart which digits are in each
 token, and where in a number they stand. Llama 2 splits all numbers into single digits (Touvron

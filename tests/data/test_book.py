@@ -32,6 +32,8 @@ Too short.
 - the second item, which is also long enough to be a paragraph of its own, and goes on
   in another line.
 
+| a table | whose text is |
+| --- | --- |
 | a table | whose row is long enough to be taken for a paragraph of the book, though it isn't a paragraph |
 
 ## Check yourself
@@ -91,4 +93,4 @@ def test_all_chapters_are_there_in_order_with_text_that_reads() -> None:
     for paragraph in book:
         assert paragraph.section
         assert len(paragraph.text) >= paragraphs.SHORTEST
-        assert not re.search(r"\n|\]\(|\*\*|`|\\|\{\{|https?:", paragraph.text), paragraph.text
+        assert not re.search(r"\n|\]\(|\*\*|`|\\(?!n)|\{\{|https?:", paragraph.text), paragraph.text
