@@ -1518,10 +1518,10 @@ def check_kv_heads(n_heads: Any, n_kv_heads: Any) -> None:
     check_divides("n_kv_heads", n_kv_heads, "n_heads", n_heads)
 
 
-def check_repeated(x: Any, n_groups: Any) -> None:
-    """Raise unless every head of `x` can be repeated `n_groups` times."""
+def check_repeated(x: Any, group_size: Any) -> None:
+    """Raise unless every head of `x` can be repeated `group_size` times."""
     check_heads("x", x)
-    check_positive_int("n_groups", n_groups)
+    check_positive_int("group_size", group_size)
 
 
 def check_grouped_query_inputs(

@@ -161,8 +161,10 @@ class GroupedInputs:
 def grouped_inputs(draw: st.DrawFn) -> GroupedInputs:
     """Draw inputs with 0 to 2 leading axes, all sizes free, and no, a full or a broadcast mask."""
     lead = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
-    n_q, n_k, h_kv, n_groups, d_k, d_v, d, d_kv, d_out = (draw(st.integers(1, 4)) for _ in range(9))
-    h = h_kv * n_groups
+    n_q, n_k, h_kv, group_size, d_k, d_v, d, d_kv, d_out = (
+        draw(st.integers(1, 4)) for _ in range(9)
+    )
+    h = h_kv * group_size
     dtype = draw(st.sampled_from(tuple(FLOATS)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shapes = {

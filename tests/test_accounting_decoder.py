@@ -33,10 +33,10 @@ def sizes_of(config: DecoderConfig) -> dict[str, Any]:
 
 @st.composite
 def decoder_configs(draw: st.DrawFn) -> DecoderConfig:
-    n_kv_heads, n_groups, half = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(size)
+    n_kv_heads, group_size, half = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(size)
     return DecoderConfig(
         vocab_size=draw(st.integers(3, 9)), d_model=draw(size), n_layers=draw(st.integers(1, 3)),
-        n_heads=n_kv_heads * n_groups, n_kv_heads=n_kv_heads, d_head=2 * half, d_ff=draw(size),
+        n_heads=n_kv_heads * group_size, n_kv_heads=n_kv_heads, d_head=2 * half, d_ff=draw(size),
         max_length=20, positions=draw(st.sampled_from(["rotary", "learned"])),
         norm=draw(st.sampled_from(["rms", "layer"])), bias=draw(st.booleans()),
         activation=draw(st.sampled_from(["swiglu", "gelu", "gelu_tanh", "relu", "silu"])),
@@ -80,9 +80,9 @@ def test_a_step_with_a_cache_costs_what_is_counted(
 
 @given(*[size] * 4, st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
 def test_attention_costs_the_flops_that_are_counted(
-    n_q: int, n_k: int, d: int, d_head: int, n_kv_heads: int, n_groups: int, batch: int
+    n_q: int, n_k: int, d: int, d_head: int, n_kv_heads: int, group_size: int, batch: int
 ) -> None:
-    h = n_kv_heads * n_groups
+    h = n_kv_heads * group_size
     x_q, x_kv = torch.zeros(batch, n_q, d), torch.zeros(batch, n_k, d)
     w_q, w_kv = torch.zeros(d, h * d_head), torch.zeros(d, n_kv_heads * d_head)
     w_o = torch.zeros(h * d_head, d)

@@ -188,7 +188,7 @@ def visible_tiles(
     tiles = []
     for i, start in enumerate(range(0, n_q, block_q)):
         last = min(start + block_q, n_q) - 1  # the query of the tile that sees most
-        seen = last + n_k - n_q + 1 if causal else n_k
+        seen = last + (n_k - n_q) + 1 if causal else n_k  # keys, up to its own
         tiles += [(i, j) for j in range(-(-seen // block_k))]  # rounded up
     return tiles
 
@@ -308,27 +308,27 @@ def flash_attention_backward(
     """
     check_tiled_inputs(q, k, v, mask, causal, block_q, block_k)
     check_tiled_gradient(q, v, output, lse, d_output, d_lse)
-    n_q, n_k, scale = q.shape[-2], k.shape[-2], 1.0 / sqrt(q.shape[-1])
-    groups = _groups(q, k)
-    lse = widen(lse).masked_fill(lse == -torch.inf, 0.0)  # exp(−∞ − 0) is 0
-    d_q, d_k, d_v = (torch.zeros_like(widen(x)) for x in (q, k, v))
+    n_q, n_k, group_size, dtype = q.shape[-2], k.shape[-2], _group_size(q, k), q.dtype
+    mask = None if mask is None else mask.expand(*q.shape[:-1], n_k)
+    q, k, v, output, lse, d_output = map(widen, (q, k, v, output, lse, d_output))
+    scale = 1.0 / sqrt(q.shape[-1])
+    lse = lse.masked_fill(lse == -torch.inf, 0.0)  # nothing seen: exp(−∞ − 0) is 0
+    delta = (d_output * output).sum(dim=-1)  # D, (..., n_q)
+    if d_lse is not None:
+        delta = delta - widen(d_lse)
+    d_q, d_k, d_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
     for rows, strip in _strips(n_q, n_k, block_q, block_k, causal):
-        queries, d_out = widen(q[..., rows, :]), widen(d_output[..., rows, :])
-        delta = (d_out * widen(output[..., rows, :])).sum(dim=-1)  # (..., b_q)
-        if d_lse is not None:
-            delta = delta - widen(d_lse[..., rows])
+        queries, d_out = q[..., rows, :], d_output[..., rows, :]
         for columns in strip:
-            keys, values = _heads(k, columns, groups), _heads(v, columns, groups)
+            keys, values = (_repeated(x[..., columns, :], group_size) for x in (k, v))
             scores = _tile(queries, keys, rows, columns, n_k - n_q, mask, causal)
             weights = torch.exp(scores - lse[..., rows, None])  # (..., b_q, b_k)
             d_weights = d_out @ values.transpose(-2, -1)
-            d_scores = weights * (d_weights - delta[..., None]) * scale
+            d_scores = weights * (d_weights - delta[..., rows, None]) * scale
             d_q[..., rows, :] += d_scores @ keys
-            d_keys = d_scores.transpose(-2, -1) @ queries
-            d_values = weights.transpose(-2, -1) @ d_out
-            d_k[..., columns, :] += _shared(d_keys, groups)
-            d_v[..., columns, :] += _shared(d_values, groups)
-    return d_q.to(q.dtype), d_k.to(k.dtype), d_v.to(v.dtype)
+            d_k[..., columns, :] += _summed(d_scores.transpose(-2, -1) @ queries, group_size)
+            d_v[..., columns, :] += _summed(weights.transpose(-2, -1) @ d_out, group_size)
+    return d_q.to(dtype), d_k.to(dtype), d_v.to(dtype)
 
 
 class _TiledAttention(torch.autograd.Function):
@@ -374,22 +374,22 @@ def _forward(
     block_k: int,
 ) -> tuple[Tensor, Tensor]:
     """Return output and logarithms of sums, row of tiles by row of tiles."""
-    n_q, n_k, groups = q.shape[-2], k.shape[-2], _groups(q, k)
-    output = v.new_zeros((*q.shape[:-1], v.shape[-1]))
-    lse = widen(q[..., 0]).new_zeros(q.shape[:-1])
+    n_q, n_k, group_size, dtype = q.shape[-2], k.shape[-2], _group_size(q, k), q.dtype
+    mask = None if mask is None else mask.expand(*q.shape[:-1], n_k)
+    q, k, v = map(widen, (q, k, v))
+    output, lse = q.new_zeros((*q.shape[:-1], v.shape[-1])), q.new_zeros(q.shape[:-1])
     for rows, strip in _strips(n_q, n_k, block_q, block_k, causal):
-        queries = widen(q[..., rows, :])  # (..., b_q, d_k)
-        m = queries.new_full(queries.shape[:-1], -torch.inf)
-        l = torch.zeros_like(m)
-        o = queries.new_zeros((*queries.shape[:-1], v.shape[-1]))
+        queries = q[..., rows, :]  # (..., b_q, d_k)
+        m = torch.full_like(lse[..., rows], -torch.inf)
+        l, o = torch.zeros_like(m), torch.zeros_like(output[..., rows, :])
         for columns in strip:
-            keys, values = _heads(k, columns, groups), _heads(v, columns, groups)
+            keys, values = (_repeated(x[..., columns, :], group_size) for x in (k, v))
             scores = _tile(queries, keys, rows, columns, n_k - n_q, mask, causal)
             m, l, o = online_softmax_update(m, l, o, scores, values)
         l = l.masked_fill(l == 0.0, 1.0)  # nothing seen: o is 0 and m is −∞
-        output[..., rows, :] = (o / l[..., None]).to(v.dtype)
+        output[..., rows, :] = o / l[..., None]
         lse[..., rows] = m + torch.log(l)
-    return output, lse
+    return output.to(dtype), lse
 
 
 def _strips(
@@ -416,11 +416,7 @@ def _tile(
     scale = sqrt(queries.shape[-1])
     scores = queries @ keys.transpose(-2, -1) / scale  # (..., b_q, b_k)
     if mask is not None:
-        if mask.ndim > 0 and mask.shape[-1] > 1:  # an axis of 1 is for all
-            mask = mask[..., columns]
-        if mask.ndim > 1 and mask.shape[-2] > 1:
-            mask = mask[..., rows, :]
-        scores = scores.masked_fill(~mask, -torch.inf)
+        scores = scores.masked_fill(~mask[..., rows, columns], -torch.inf)
     if causal and columns.stop - 1 > rows.start + past:  # on the diagonal
         own = torch.arange(rows.start, rows.stop, device=scores.device) + past
         place = torch.arange(columns.start, columns.stop, device=scores.device)
@@ -428,17 +424,16 @@ def _tile(
     return scores
 
 
-def _groups(q: Tensor, k: Tensor) -> int:
+def _group_size(q: Tensor, k: Tensor) -> int:
     """Return how many query heads share a head of keys."""
     return q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
 
 
-def _heads(x: Tensor, columns: slice, groups: int) -> Tensor:
-    """Return some rows of keys or values, a head for each query head."""
-    part = widen(x[..., columns, :])
-    return repeat_kv(part, groups) if groups > 1 else part
+def _repeated(x: Tensor, group_size: int) -> Tensor:
+    """Return a tile's keys or values, a head for each query head."""
+    return repeat_kv(x, group_size) if group_size > 1 else x
 
 
-def _shared(x: Tensor, groups: int) -> Tensor:
+def _summed(x: Tensor, group_size: int) -> Tensor:
     """Add up the gradients of query heads that share a head of keys."""
-    return x.unflatten(-3, (-1, groups)).sum(dim=-3) if groups > 1 else x
+    return x.unflatten(-3, (-1, group_size)).sum(dim=-3) if group_size > 1 else x

@@ -33,17 +33,17 @@ from course_lib.validation import (
 __all__ = ["GroupedQueryAttention", "grouped_query_attention", "pool_kv_heads", "repeat_kv"]
 
 
-def repeat_kv(x: Tensor, n_groups: int) -> Tensor:
+def repeat_kv(x: Tensor, group_size: int) -> Tensor:
     """Repeat each head of keys or values, once for each query head it serves.
 
-    Query head i asks the keys of head i // n_groups: with two heads of keys and four of queries,
+    Query head i asks the keys of head i // group_size: with two heads of keys and four of queries,
     the heads are 0, 0, 1, 1.
 
     Parameters
     ----------
     x : float tensor, (..., h_kv, n, d_k)
         Keys or values, by heads.
-    n_groups : int
+    group_size : int
         How many query heads share one head of keys and values, h / h_kv.
 
     Returns
@@ -53,7 +53,7 @@ def repeat_kv(x: Tensor, n_groups: int) -> Tensor:
     Raises
     ------
     ValueError
-        If `x` has no axis of heads or is empty, or `n_groups` isn't a whole number of at least 1.
+        If `x` has no axis of heads or is empty, or `group_size` isn't a whole number of at least 1.
 
     Examples
     --------
@@ -62,8 +62,8 @@ def repeat_kv(x: Tensor, n_groups: int) -> Tensor:
     >>> repeat_kv(x, 2).flatten().tolist()
     [0.0, 0.0, 1.0, 1.0]
     """
-    check_repeated(x, n_groups)
-    return x.repeat_interleave(n_groups, dim=-3)  # (..., h, n, d_k)
+    check_repeated(x, group_size)
+    return x.repeat_interleave(group_size, dim=-3)  # (..., h, n, d_k)
 
 
 def grouped_query_attention(
@@ -131,12 +131,12 @@ def grouped_query_attention(
     check_grouped_query_inputs(x_q, x_kv, (w_q, w_k, w_v, w_o), n_heads, n_kv_heads)
     dtype = x_q.dtype
     x_q, x_kv, w_q, w_k, w_v, w_o = map(widen, (x_q, x_kv, w_q, w_k, w_v, w_o))
-    n_groups = n_heads // n_kv_heads
+    group_size = n_heads // n_kv_heads
 
     q = split_heads(project(x_q, w_q), n_heads)  # (..., h, n_q, d_k)
     k = split_heads(project(x_kv, w_k), n_kv_heads)  # (..., h_kv, n_k, d_k)
     v = split_heads(project(x_kv, w_v), n_kv_heads)  # (..., h_kv, n_k, d_v)
-    k, v = repeat_kv(k, n_groups), repeat_kv(v, n_groups)  # (..., h, n_k, ...)
+    k, v = repeat_kv(k, group_size), repeat_kv(v, group_size)  # (..., h, n_k, ...)
     heads, weights = scaled_dot_product_attention(q, k, v, mask)
     output = project(merge_heads(heads), w_o)  # (..., n_q, d_out)
     return output.to(dtype), weights.to(dtype)
@@ -292,9 +292,9 @@ class GroupedQueryAttention(nn.Module):
             q, k = rotate(q), rotate(k)
         if cache is not None:
             k, v = cache.append(k, v)
-        n_groups = self.n_heads // self.n_kv_heads
-        if n_groups > 1:  # otherwise nothing but a copy
-            k, v = repeat_kv(k, n_groups), repeat_kv(v, n_groups)
+        group_size = self.n_heads // self.n_kv_heads
+        if group_size > 1:  # otherwise nothing but a copy
+            k, v = repeat_kv(k, group_size), repeat_kv(v, group_size)
         heads = self._attend(q, k, v, mask, causal, collect)
         return self.w_o(merge_heads(heads))
 

@@ -191,7 +191,7 @@ def visible_tiles(
     tiles = []
     for i, start in enumerate(range(0, n_q, block_q)):
         last = min(start + block_q, n_q) - 1  # the query of the tile that sees most
-        seen = last + n_k - n_q + 1 if causal else n_k
+        seen = last + (n_k - n_q) + 1 if causal else n_k  # keys, up to its own
         tiles += [(i, j) for j in range(-(-seen // block_k))]  # rounded up
     return tiles
 
@@ -254,22 +254,22 @@ def flash_attention(
            [3.51 , 4.51 ]])
     """
     check_tiled_inputs(q, k, v, mask, causal, block_q, block_k)
-    n_q, n_k, groups = q.shape[-2], k.shape[-2], _groups(q, k)
-    output = np.zeros((*q.shape[:-1], v.shape[-1]), dtype=v.dtype)
-    lse = np.zeros(q.shape[:-1], dtype=widen(q[..., 0]).dtype)
+    n_q, n_k, group_size, dtype = q.shape[-2], k.shape[-2], _group_size(q, k), q.dtype
+    mask = None if mask is None else np.broadcast_to(mask, (*q.shape[:-1], n_k))
+    q, k, v = map(widen, (q, k, v))
+    output, lse = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype), np.zeros(q.shape[:-1], q.dtype)
     for rows, strip in _strips(n_q, n_k, block_q, block_k, causal):
-        queries = widen(q[..., rows, :])  # (..., b_q, d_k)
-        m = np.full(queries.shape[:-1], -np.inf, dtype=queries.dtype)
-        l = np.zeros_like(m)
-        o = np.zeros((*m.shape, v.shape[-1]), dtype=m.dtype)
+        queries = q[..., rows, :]  # (..., b_q, d_k)
+        m = np.full_like(lse[..., rows], -np.inf)
+        l, o = np.zeros_like(m), np.zeros_like(output[..., rows, :])
         for columns in strip:
-            keys, values = _heads(k, columns, groups), _heads(v, columns, groups)
+            keys, values = (_repeated(x[..., columns, :], group_size) for x in (k, v))
             scores = _tile(queries, keys, rows, columns, n_k - n_q, mask, causal)
             m, l, o = online_softmax_update(m, l, o, scores, values)
         l = np.where(l == 0.0, 1.0, l).astype(l.dtype)  # nothing seen: o is 0 and m is −∞
-        output[..., rows, :] = (o / l[..., None]).astype(v.dtype)
+        output[..., rows, :] = o / l[..., None]
         lse[..., rows] = m + np.log(l)
-    return output, lse
+    return output.astype(dtype), lse
 
 
 def flash_attention_backward(
@@ -325,27 +325,27 @@ def flash_attention_backward(
     """
     check_tiled_inputs(q, k, v, mask, causal, block_q, block_k)
     check_tiled_gradient(q, v, output, lse, d_output, d_lse)
-    n_q, n_k, scale = q.shape[-2], k.shape[-2], 1.0 / sqrt(q.shape[-1])
-    groups = _groups(q, k)
-    lse = np.where(lse == -np.inf, 0.0, widen(lse)).astype(widen(lse).dtype)  # exp(−∞ − 0) is 0
-    d_q, d_k, d_v = (np.zeros_like(widen(x)) for x in (q, k, v))
+    n_q, n_k, group_size, dtype = q.shape[-2], k.shape[-2], _group_size(q, k), q.dtype
+    mask = None if mask is None else np.broadcast_to(mask, (*q.shape[:-1], n_k))
+    q, k, v, output, lse, d_output = map(widen, (q, k, v, output, lse, d_output))
+    scale = 1.0 / sqrt(q.shape[-1])
+    lse = np.where(lse == -np.inf, 0.0, lse).astype(lse.dtype)  # nothing seen: exp(−∞ − 0) is 0
+    delta = (d_output * output).sum(axis=-1)  # D, (..., n_q)
+    if d_lse is not None:
+        delta = delta - widen(d_lse)
+    d_q, d_k, d_v = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     for rows, strip in _strips(n_q, n_k, block_q, block_k, causal):
-        queries, d_out = widen(q[..., rows, :]), widen(d_output[..., rows, :])
-        delta = (d_out * widen(output[..., rows, :])).sum(axis=-1)  # (..., b_q)
-        if d_lse is not None:
-            delta = delta - widen(d_lse[..., rows])
+        queries, d_out = q[..., rows, :], d_output[..., rows, :]
         for columns in strip:
-            keys, values = _heads(k, columns, groups), _heads(v, columns, groups)
+            keys, values = (_repeated(x[..., columns, :], group_size) for x in (k, v))
             scores = _tile(queries, keys, rows, columns, n_k - n_q, mask, causal)
             weights = np.exp(scores - lse[..., rows, None])  # (..., b_q, b_k)
             d_weights = d_out @ values.swapaxes(-2, -1)
-            d_scores = weights * (d_weights - delta[..., None]) * scale
+            d_scores = weights * (d_weights - delta[..., rows, None]) * scale
             d_q[..., rows, :] += d_scores @ keys
-            d_keys = d_scores.swapaxes(-2, -1) @ queries
-            d_values = weights.swapaxes(-2, -1) @ d_out
-            d_k[..., columns, :] += _shared(d_keys, groups)
-            d_v[..., columns, :] += _shared(d_values, groups)
-    return d_q.astype(q.dtype), d_k.astype(k.dtype), d_v.astype(v.dtype)
+            d_k[..., columns, :] += _summed(d_scores.swapaxes(-2, -1) @ queries, group_size)
+            d_v[..., columns, :] += _summed(weights.swapaxes(-2, -1) @ d_out, group_size)
+    return d_q.astype(dtype), d_k.astype(dtype), d_v.astype(dtype)
 
 
 def _strips(
@@ -372,11 +372,7 @@ def _tile(
     scale = sqrt(queries.shape[-1])
     scores = queries @ keys.swapaxes(-2, -1) / scale  # (..., b_q, b_k)
     if mask is not None:
-        if mask.ndim > 0 and mask.shape[-1] > 1:  # an axis of 1 is for all
-            mask = mask[..., columns]
-        if mask.ndim > 1 and mask.shape[-2] > 1:
-            mask = mask[..., rows, :]
-        scores = np.where(mask, scores, -np.inf)
+        scores = np.where(mask[..., rows, columns], scores, -np.inf)
     if causal and columns.stop - 1 > rows.start + past:  # on the diagonal
         own = np.arange(rows.start, rows.stop) + past
         place = np.arange(columns.start, columns.stop)
@@ -384,20 +380,19 @@ def _tile(
     return scores
 
 
-def _groups(q: NDArray, k: NDArray) -> int:
+def _group_size(q: NDArray, k: NDArray) -> int:
     """Return how many query heads share a head of keys."""
     return q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
 
 
-def _heads(x: NDArray, columns: slice, groups: int) -> NDArray:
-    """Return some rows of keys or values, a head for each query head."""
-    part = widen(x[..., columns, :])
-    return repeat_kv(part, groups) if groups > 1 else part
+def _repeated(x: NDArray, group_size: int) -> NDArray:
+    """Return a tile's keys or values, a head for each query head."""
+    return repeat_kv(x, group_size) if group_size > 1 else x
 
 
-def _shared(x: NDArray, groups: int) -> NDArray:
+def _summed(x: NDArray, group_size: int) -> NDArray:
     """Add up the gradients of query heads that share a head of keys."""
-    if groups == 1:
+    if group_size == 1:
         return x
     *lead, heads, n, d = x.shape
-    return x.reshape(*lead, heads // groups, groups, n, d).sum(axis=-3)
+    return x.reshape(*lead, heads // group_size, group_size, n, d).sum(axis=-3)

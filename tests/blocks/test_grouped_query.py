@@ -45,19 +45,19 @@ def test_repeating_and_pooling_equal_their_numpy_twins(x: GroupedInputs) -> None
 
 @given(*[st.integers(1, 4)] * 5)
 def test_repeating_equals_that_of_transformers(
-    b: int, h_kv: int, n_groups: int, n: int, d: int
+    b: int, h_kv: int, group_size: int, n: int, d: int
 ) -> None:
     x = torch.randn(b, h_kv, n, d)
-    assert torch.equal(torch_half.repeat_kv(x, n_groups), modeling_llama.repeat_kv(x, n_groups))
+    assert torch.equal(torch_half.repeat_kv(x, group_size), modeling_llama.repeat_kv(x, group_size))
 
 
 @settings(max_examples=25)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.booleans())
 def test_the_module_equals_the_attention_of_llama_rotation_included(
-    h_kv: int, n_groups: int, half: int, bias: bool, padded: bool
+    h_kv: int, group_size: int, half: int, bias: bool, padded: bool
 ) -> None:
     torch.manual_seed(0)
-    h, d_head, d, n = h_kv * n_groups, 2 * half, 4 * h_kv * n_groups, 5
+    h, d_head, d, n = h_kv * group_size, 2 * half, 4 * h_kv * group_size, 5
     config = LlamaConfig(
         hidden_size=d, num_attention_heads=h, num_key_value_heads=h_kv, head_dim=d_head,
         attention_bias=bias, attn_implementation="eager",
@@ -204,7 +204,7 @@ def test_bad_input_is_named(
     ("call", "message"),
     [
         (lambda m, ones: m.repeat_kv(ones(3, 4), 2), r"x must have a shape \(..., h, n, d/h\)"),
-        (lambda m, ones: m.repeat_kv(ones(2, 3, 4), 0), "n_groups must be a whole number of at le"),
+        (lambda m, ones: m.repeat_kv(ones(2, 3, 4), 0), "group_size must be a whole number of at"),
         (lambda m, ones: m.repeat_kv(ones(2, 0, 4), 2), "x must not be empty"),
         (lambda m, ones: m.pool_kv_heads(ones(3, 8), 4, 3), "n_kv_heads must divide n_heads, 4"),
         (lambda m, ones: m.pool_kv_heads(ones(3, 6), 4, 2), "n_heads must divide the columns of w"),

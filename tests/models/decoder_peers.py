@@ -27,8 +27,8 @@ ROPES: dict[str, dict[str, Any]] = {
 @st.composite
 def llama_configs(draw: st.DrawFn, ropes: tuple[str, ...] = tuple(ROPES)) -> LlamaConfig:
     """Draw a small Llama: MHA, GQA or MQA, biases or none, tied or not, any positions."""
-    n_kv_heads, n_groups = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    n_heads, half = n_kv_heads * n_groups, draw(st.integers(2, 4))
+    n_kv_heads, group_size = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    n_heads, half = n_kv_heads * group_size, draw(st.integers(2, 4))
     kind = draw(st.sampled_from(ropes))
     rope = {"rope_type": kind, "rope_theta": draw(st.sampled_from([100.0, 10000.0])), **ROPES[kind]}
     if kind == "longrope":

@@ -23,26 +23,26 @@ def test_heads_of_keys_are_repeated_and_not_tiled() -> None:
 
 @given(st.lists(st.integers(1, 3), max_size=2), *[st.integers(1, 4)] * 4)
 def test_query_head_i_gets_the_head_of_its_group(
-    lead: list[int], h_kv: int, n_groups: int, n: int, d_k: int
+    lead: list[int], h_kv: int, group_size: int, n: int, d_k: int
 ) -> None:
     x = RNG.standard_normal((*lead, h_kv, n, d_k))
-    repeated = repeat_kv(x, n_groups)
-    assert repeated.shape == (*lead, h_kv * n_groups, n, d_k)
-    for i in range(h_kv * n_groups):
-        assert (repeated[..., i, :, :] == x[..., i // n_groups, :, :]).all()
+    repeated = repeat_kv(x, group_size)
+    assert repeated.shape == (*lead, h_kv * group_size, n, d_k)
+    for i in range(h_kv * group_size):
+        assert (repeated[..., i, :, :] == x[..., i // group_size, :, :]).all()
 
 
-def expanded(w: np.ndarray, n_kv_heads: int, n_groups: int) -> np.ndarray:
-    """Return the matrix of h heads in which each of h_kv heads comes `n_groups` times."""
+def expanded(w: np.ndarray, n_kv_heads: int, group_size: int) -> np.ndarray:
+    """Return the matrix of h heads in which each of h_kv heads comes `group_size` times."""
     pieces = np.split(w, n_kv_heads, axis=-1)
-    return np.concatenate([piece for piece in pieces for _ in range(n_groups)], axis=-1)
+    return np.concatenate([piece for piece in pieces for _ in range(group_size)], axis=-1)
 
 
 @given(grouped_inputs())
 def test_grouped_queries_equal_multi_head_attention_with_repeated_heads(x: GroupedInputs) -> None:
-    a, n_groups = x.arrays, x.n_heads // x.n_kv_heads
+    a, group_size = x.arrays, x.n_heads // x.n_kv_heads
     output, weights = grouped_query_attention(**x.numpy())
-    wide = {n: expanded(a[n], x.n_kv_heads, n_groups) for n in ("w_k", "w_v")}
+    wide = {n: expanded(a[n], x.n_kv_heads, group_size) for n in ("w_k", "w_v")}
     expected = multi_head_attention(**(a | wide), n_heads=x.n_heads)
     assert_close(output, expected[0], 30 * x.tolerance)
     assert_close(weights, expected[1], 30 * x.tolerance)
@@ -57,8 +57,8 @@ def test_pooling_takes_the_mean_of_each_groups_matrices(
     assert pooled.shape == (len(w), x.n_kv_heads * d_k)
     assert pooled.dtype == w.dtype
     j = data.draw(st.integers(0, x.n_kv_heads - 1))
-    n_groups = x.n_heads // x.n_kv_heads
-    group = [w[:, i * d_k : (i + 1) * d_k] for i in range(j * n_groups, (j + 1) * n_groups)]
+    group_size = x.n_heads // x.n_kv_heads
+    group = [w[:, i * d_k : (i + 1) * d_k] for i in range(j * group_size, (j + 1) * group_size)]
     assert_close(pooled[:, j * d_k : (j + 1) * d_k], np.mean(group, axis=0), x.tolerance)
 
 
