@@ -24,6 +24,7 @@ from course_lib.validation import (
     check_flag,
     check_grouped_query_inputs,
     check_kv_heads,
+    check_mask,
     check_pooled,
     check_repeated,
     check_sequence,
@@ -293,10 +294,35 @@ class GroupedQueryAttention(nn.Module):
         if cache is not None:
             k, v = cache.append(k, v)
         group_size = self.n_heads // self.n_kv_heads
-        if group_size > 1:  # otherwise nothing but a copy
+        if group_size == 1:
+            heads = self._attend(q, k, v, mask, causal, collect)
+        elif x.shape[-2] == 1:
+            heads = self._attend_once(q, k, v, mask, collect)
+        else:
             k, v = repeat_kv(k, group_size), repeat_kv(v, group_size)
-        heads = self._attend(q, k, v, mask, causal, collect)
+            heads = self._attend(q, k, v, mask, causal, collect)
         return self.w_o(merge_heads(heads))
+
+    def _attend_once(
+        self,
+        q: Tensor,  # (..., h, 1, d_head)
+        k: Tensor,  # (..., h_kv, n_k, d_head)
+        v: Tensor,
+        mask: Tensor | None,
+        collect: list[Tensor] | None,
+    ) -> Tensor:
+        """Let one token ask: a group's queries are rows of one product, and no key is copied."""
+        if mask is not None:
+            check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+            mask = self._as_rows(mask.expand(*q.shape[:-1], k.shape[-2]))
+        heads = self._attend(self._as_rows(q), k, v, mask, False, collect)
+        if collect is not None:
+            collect[-1] = collect[-1].flatten(-3, -2).unsqueeze(-2)  # (..., h, 1, n_k)
+        return heads.flatten(-3, -2).unsqueeze(-2)  # (..., h, 1, d_head)
+
+    def _as_rows(self, x: Tensor) -> Tensor:
+        """Make the one row of each of h heads one of h / h_kv rows of each of h_kv heads."""
+        return x.squeeze(-2).unflatten(-2, (self.n_kv_heads, -1))
 
     def _attend(
         self,

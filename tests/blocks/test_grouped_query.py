@@ -12,9 +12,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 from transformers import LlamaConfig
 from transformers.models.llama import modeling_llama
 
+from course_lib.accounting import live_bytes
 from course_lib.blocks import grouped_query as torch_half
 from course_lib.blocks.attention import causal_mask
 from course_lib.blocks.cache import KeyValueCache
@@ -75,7 +77,7 @@ def test_the_module_equals_the_attention_of_llama_rotation_included(
         expected, weights = theirs(x, position_embeddings=angles, attention_mask=hidden)
     frequencies = rotary_frequencies(d_head)
     rotate = partial(rotate_half_split, positions=positions, frequencies=frequencies)
-    collected: list[torch.Tensor] = []
+    collected: list[Tensor] = []
     assert_close(ours(x, mask, True, rotate), expected, 1e-5)
     assert_close(ours(x, mask, True, rotate, collect=collected), expected, 1e-5)
     assert_close(collected[0], weights, 1e-5)
@@ -131,6 +133,34 @@ def test_cached_attention_in_chunks_equals_the_whole(sizes: list[int], n_kv_head
         outputs.append(module(piece, causal=True, rotate=rotate, cache=cache))
     assert_close(torch.cat(outputs, dim=1), whole, 1e-5)
     assert cache.n_bytes == 2 * 3 * n_kv_heads * n * 6 * 4  # those of keys and values alone
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("axes", [(), (9,), (1, 9), (4, 1, 9), (3, 1, 1, 9), (3, 4, 1, 9)])
+def test_one_new_token_asks_as_one_of_several_does_under_any_mask(
+    n_kv_heads: int, axes: tuple[int, ...]
+) -> None:
+    torch.manual_seed(0)
+    module = GroupedQueryAttention(8, 4, n_kv_heads=n_kv_heads, d_head=6)
+    x, mask = torch.randn(3, 9, 8), torch.rand(axes) < 0.6
+    if len(axes) == 4:
+        mask[0] = False  # a text that may look at nothing
+    at_once: list[Tensor] = []
+    whole = module(x, mask, collect=at_once)
+    cache, alone = KeyValueCache(3, n_kv_heads, 9, 6), []
+    module(x[:, :8], cache=cache)
+    last = module(x[:, 8:], mask, causal=True, cache=cache, collect=alone)
+    assert_close(last, whole[:, 8:], 1e-5)
+    assert_close(alone[0], at_once[0][..., 8:, :], 1e-6)
+
+
+def test_one_new_token_copies_no_key() -> None:
+    module = GroupedQueryAttention(64, 8, n_kv_heads=1)
+    cache = KeyValueCache(1, 1, 4096, 8)
+    with torch.no_grad():
+        module(torch.zeros(1, 4095, 64), cache=cache)
+        alive = max(live_bytes(lambda: module(torch.zeros(1, 1, 64), causal=True, cache=cache)))
+    assert alive < cache.n_bytes
 
 
 def test_a_token_of_padding_that_may_look_at_nothing_spoils_nothing() -> None:
@@ -229,6 +259,9 @@ def test_what_cannot_be_repeated_or_pooled_is_named(
         (lambda: GroupedQueryAttention(0, 4), "d_model must be a whole number of at least 1"),
         (lambda: GroupedQueryAttention(8, 4)(torch.ones(2, 3, 4)), "x must have rows of width d ="),
         (lambda: GroupedQueryAttention(8, 4)(torch.ones(2, 3, 8), torch.ones(3, 3)), "mask"),
+        (lambda: GroupedQueryAttention(8, 4, n_kv_heads=2)(
+            torch.ones(2, 1, 8), torch.ones(3, dtype=torch.bool)),
+         r"mask must be boolean with a shape that broadcasts to \(2, 4, 1, 1\); got"),
         (lambda: GroupedQueryAttention(8, 4, n_kv_heads=2)(
             torch.ones(2, 3, 8), cache=KeyValueCache(2, 4, 3, 2)),
          r"keys must have a shape \(2, 4, n, 2\) for this cache"),
