@@ -607,20 +607,22 @@ def _listed(formulas: Mapping[str, str]) -> str:
     return "[" + ", ".join(formulas.values()) + "]"
 
 
-# The formulas above, and the same words as `_amount`, `_time` and `_step`; a test holds them
-# together.
-_DRAW = f"""var n = Math.pow(2, values[0]), d = Math.pow(2, values[1]), N = values[2];
-    var b = Math.pow(2, values[3]), s = values[4] ? 2 : 4, h = d / {_HEAD}, V = {_VOCABULARY};
-    var rate = {list(_RATES)}[values[5]];
-    function digits(x) {{ return x.toFixed(x < 9.995 ? 2 : x < 99.95 ? 1 : 0); }}
+# The words of `_amount`, for every calculator's script: `size` writes bytes, `count` other numbers.
+AMOUNTS = f"""function digits(x) {{ return x.toFixed(x < 9.995 ? 2 : x < 99.95 ? 1 : 0); }}
     function amount(x, units, base) {{
       var i = 0;
       while (x >= 999.5 && i < units.length - 1) {{ x /= base; i++; }}
       return (i ? digits(x) : x.toFixed(0)) + units[i];
     }}
-    var counts = {list(_COUNTS)}, bytes = {list(_BYTES)};
-    function count(x) {{ return amount(x, counts, 1000); }}
-    function size(x) {{ return amount(x, bytes, 1024); }}
+    function count(x) {{ return amount(x, {list(_COUNTS)}, 1000); }}
+    function size(x) {{ return amount(x, {list(_BYTES)}, 1024); }}"""
+
+# The formulas above, and the same words as `_amount`, `_time` and `_step`; a test holds them
+# together.
+_DRAW = f"""var n = Math.pow(2, values[0]), d = Math.pow(2, values[1]), N = values[2];
+    var b = Math.pow(2, values[3]), s = values[4] ? 2 : 4, h = d / {_HEAD}, V = {_VOCABULARY};
+    var rate = {list(_RATES)}[values[5]];
+    {AMOUNTS}
     function time(x) {{
       var units = [[1e-3, 1e-6, "µs"], [1, 1e-3, "ms"], [100, 1, "s"], [6000, 60, "min"],
         [360000, 3600, "h"], [8640000, 86400, "days"]];

@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import ArrayLike
 
 from course_lib import accounting
-from course_lib.figures.costs import _amount, _exponent, _gibibytes
+from course_lib.figures.costs import AMOUNTS, _amount, _exponent, _gibibytes
 from course_lib.figures.style import (
     COLOURS,
     MUTED,
@@ -111,7 +111,7 @@ def memory_measured(runs: Mapping[str, Mapping[int, int]]) -> Plot:
     Parameters
     ----------
     runs : mapping of names to mappings of lengths to bytes
-        One to three runs, each of at least two lengths.
+        One to three runs, each of at least three lengths.
 
     Returns
     -------
@@ -120,13 +120,13 @@ def memory_measured(runs: Mapping[str, Mapping[int, int]]) -> Plot:
     Raises
     ------
     ValueError
-        If there are no runs or more than three, or one has fewer than two lengths.
+        If there are no runs or more than three, or one has fewer than three lengths.
 
     Examples
     --------
-    >>> memory_measured({"a table": {1024: 2**22, 4096: 2**26}})
-    Memory alive at the peak of a step, both axes logarithmic. a table: 4.00 MiB at 1,024 tokens, \
-64.0 MiB at 4,096: twice the length, 4.0 times the memory.
+    >>> memory_measured({"tiles": {512: 3 * 2**20, 1024: 4 * 2**20, 2048: 6 * 2**20}})
+    Memory alive at the peak of a step, both axes logarithmic. tiles: 3.00 MiB at 512 tokens, 6.00 \
+MiB at 2,048; from 512 to 1,024 tokens 1.00 MiB more, from 1,024 to 2,048 tokens 2.00 MiB more.
     """
     if not 1 <= len(runs) <= 3:
         raise ValueError(f"runs must be one to three; got {len(runs)}")
@@ -136,14 +136,17 @@ def memory_measured(runs: Mapping[str, Mapping[int, int]]) -> Plot:
         axes = figure.add_subplot()
         for (colour, dashes), (name, row) in zip(_LOOKS, runs.items(), strict=False):
             x = np.array(sorted(row))
-            if len(x) < 2:
-                raise ValueError(f"runs[{name!r}] must have at least two lengths; got {len(x)}")
+            if len(x) < 3:
+                raise ValueError(f"runs[{name!r}] must have at least three lengths; got {len(x)}")
             y = np.array([row[n] for n in x.tolist()], dtype=np.float64)
             axes.plot(x, y / 2**30, "o", color=colour, linestyle=dashes, label=name)
-            power = np.log2(y[-1] / y[-2]) / np.log2(x[-1] / x[-2])
+            more = [
+                f"from {x[i - 1]:,} to {x[i]:,} tokens {_amount(y[i] - y[i - 1], True)} more"
+                for i in (-2, -1)
+            ]
             said.append(
                 f"{name}: {_amount(y[0], True)} at {x[0]:,} tokens, {_amount(y[-1], True)} at "
-                f"{x[-1]:,}: twice the length, {2**power:.1f} times the memory."
+                f"{x[-1]:,}; {', '.join(more)}."
             )
         _logarithmic(figure, np.array(lengths))
         axes.set_xlabel("tokens $n$")
@@ -192,13 +195,13 @@ def tile_steps(
 ) -> StepThrough:
     """Draw the tiles of a table of scores in the order in which they are visited.
 
-    Beside each strip stands what is kept of its rows: their largest score so far, m, and the sum of
-    exponentials, l.
+    The value of key j is the number j. Beside each strip stands what is kept of its rows: their
+    largest score so far, m, the sum of exponentials, l, and the weighted sum of values, o.
 
     Parameters
     ----------
     scores : array-like, (n_q, n_k)
-        At most 8 rows and columns.
+        Whole numbers from −9 to 9; at most 8 rows and columns.
     block_q, block_k : int
     causal : bool, default True
     shown : int, default 0
@@ -211,26 +214,30 @@ def tile_steps(
     Raises
     ------
     ValueError
-        If the table is too large or empty, has more rows than columns, or there is no such tile.
+        If the table is too large or empty, has more rows than columns or other scores, or there is
+        no such tile.
 
     Examples
     --------
-    >>> print(tile_steps([[0.0, 9.0], [1.0, 3.0]], 1, 1, shown=2).captions[2])
-    Tile 3 of 3: query 1, key 1. Query 1: m rises from 1.00 to 3.00, so l = 1.00 shrinks to 0.14 \
-and becomes 1.14. The strip is done: o is divided by l.
+    >>> print(tile_steps([[0, 9], [1, 3]], 1, 1, shown=2).captions[2])
+    Tile 3 of 3: query 1, key 1. Query 1: m rises from 1 to 3, so l = 1.00 shrinks to 0.14, and o \
+= 0.00 to 0.00, before the new is added. The strip is done: query 1's output is o / l = 0.88.
     """
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or not 1 <= table.shape[0] <= 8 or not table.shape[0] <= table.shape[1] <= 8:
         raise ValueError(
             f"scores must have from 1 to 8 rows and as many columns or more; got {table.shape}"
         )
+    if not np.isin(table, range(-9, 10)).all():
+        raise ValueError("scores must be whole numbers from -9 to 9")
     n_q, n_k = table.shape
     tiles = visible_tiles(n_q, n_k, block_q, block_k, causal)
     if isinstance(shown, bool) or not isinstance(shown, int) or not 0 <= shown < len(tiles):
         raise ValueError(f"shown must be a tile, 0 to {len(tiles) - 1}; got {shown!r}")
     seen = np.tri(n_q, n_k, n_k - n_q, dtype=bool) if causal else np.ones((n_q, n_k), dtype=bool)
     hidden = np.where(seen, table, -np.inf)
-    side, left, top = min(26, 216 // n_k), 26, 46
+    side, left, top = 26, 26, 46
+    right, bottom = left + side * n_k, top + side * n_q
 
     def place(i: int, j: int) -> tuple[slice, slice]:
         rows = slice(i * block_q, min((i + 1) * block_q, n_q))
@@ -243,35 +250,37 @@ and becomes 1.14. The strip is done: o is divided by l.
             f'height="{side * (rows.stop - rows.start)}" {look}/>'
         )
 
-    parts = [
-        svg_text(left + side * n_k / 2, 20, "keys", 14, "middle"),
-        svg_text(left + side * n_k + 20, 36, bold("m"), 14),
-        svg_text(left + side * n_k + 74, 36, bold("l"), 14),
-    ]
+    parts = [svg_text((left + right) / 2, 18, "keys, and their values", 14, "middle")]
+    ends = (right + 28, right + 74, right + 121)
+    for x, letter in zip(ends, "mlo", strict=True):
+        parts.append(svg_text(x, 39, bold(letter), 14, "end"))
     for j in range(n_k):
-        parts.append(svg_text(left + side * (j + 0.5), 40, str(j), 12.5, "middle"))
+        parts.append(svg_text(left + side * (j + 0.5), 39, str(j), 12.5, "middle"))
     m, l, o = np.full(n_q, -np.inf), np.zeros(n_q), np.zeros((n_q, 1))
-    captions = []
+    values, captions = np.arange(float(n_k))[:, None], []
     for step, (i, j) in enumerate(tiles):
         rows, columns = place(i, j)
-        before = m.copy(), l.copy()
+        before = m.copy(), l.copy(), o[:, 0].copy()
         m[rows], l[rows], o[rows] = online_softmax_update(
-            m[rows], l[rows], o[rows], hidden[rows, columns], np.ones((n_k, 1))[columns]
+            m[rows], l[rows], o[rows], hidden[rows, columns], values[columns]
         )
         drawn = [box(*place(*tile), f'fill="{_BLUE}" fill-opacity="0.3"') for tile in tiles[:step]]
         drawn.append(box(rows, columns, f'fill="{_ORANGE}" fill-opacity="0.55"'))
         for row in range(rows.stop):
             y = top + side * (row + 0.5) + 5
-            for x, number in ((20, m[row]), (74, l[row])):
-                said = "−∞" if number == -np.inf else f"{number:.2f}".replace("-", "−")
-                drawn.append(svg_text(left + side * n_k + x, y, said, 13))
+            kept = _score(m[row]), f"{l[row]:.2f}", f"{o[row, 0]:.2f}"
+            drawn += [svg_text(x, y, said, 13, "end") for x, said in zip(ends, kept, strict=True)]
         style = "" if step == shown else ' style="display:none"'
         parts.append(f'<g data-step="{step}"{style}>{"".join(drawn)}</g>')
-        done = step + 1 == len(tiles) or tiles[step + 1][0] != i
+        done, last = step + 1 == len(tiles) or tiles[step + 1][0] != i, rows.stop - 1
         captions.append(
             f"Tile {step + 1} of {len(tiles)}: {_span('query', 'queries', rows)}, "
-            f"{_span('key', 'keys', columns)}. {_told(rows.stop - 1, before, (m, l))}"
-            + (" The strip is done: o is divided by l." if done else "")
+            f"{_span('key', 'keys', columns)}. {_told(last, before, (m, l, o[:, 0]))}"
+            + (
+                f" The strip is done: query {last}'s output is o / l = {o[last, 0] / l[last]:.2f}."
+                if done
+                else ""
+            )
         )
     for row in range(n_q):
         y = top + side * (row + 0.5) + 5
@@ -279,25 +288,27 @@ and becomes 1.14. The strip is done: o is divided by l.
         for column in range(n_k):
             cell = slice(row, row + 1), slice(column, column + 1)
             look = 'fill="none" stroke="currentColor" stroke-opacity="0.25"'
+            said = _score(table[row, column]) if seen[row, column] else "·"
             parts.append(box(*cell, look))
-            if not seen[row, column]:
-                x = left + side * (column + 0.5)
-                parts.append(svg_text(x, y, "·", 14, "middle"))
+            parts.append(svg_text(left + side * (column + 0.5), y, said, 13, "middle"))
     for i in range(-(-n_q // block_q)):
         for j in range(-(-n_k // block_k)):
             line = 'fill="none" stroke="currentColor" stroke-width="1.6"'
             parts.append(box(*place(i, j), line))
+    if causal:
+        parts.append(svg_text(left, bottom + 20, "· hidden by the causal mask", 13))
     every = -(-n_q // block_q) * -(-n_k // block_k)
     alt = (
         f"A table of {n_q} × {n_k} scores in tiles of {block_q} × {block_k}, visited one after the "
         f"other, one button each: {len(tiles)} of {every} tiles"
         + (", none that a causal mask hides whole. " if causal else ". ")
+        + "The value of each key is its number. "
         + " ".join(captions)
     )
     return StepThrough(
         "".join(parts),
         360,
-        top + side * n_q + 10,
+        bottom + (30 if causal else 10),
         alt,
         buttons=tuple(str(i + 1) for i in range(len(tiles))),
         captions=tuple(captions),
@@ -306,26 +317,31 @@ and becomes 1.14. The strip is done: o is divided by l.
     )
 
 
+def _score(x: float) -> str:
+    """Write a whole number, or −∞."""
+    return "−∞" if x == -np.inf else f"{x:.0f}".replace("-", "−")
+
+
 def _span(one: str, many: str, part: slice) -> str:
     """Name a range of queries or keys."""
     last = part.stop - 1
     return f"{one} {last}" if last == part.start else f"{many} {part.start} to {last}"
 
 
-def _told(
-    row: int, before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]
-) -> str:
-    """Say what happened to a row's maximum and sum."""
-    (m, l), (new_m, new_l) = before, after
-    words = [f"{x:.2f}".replace("-", "−") for x in (m[row], new_m[row], l[row], new_l[row])]
-    if m[row] == -np.inf:
-        return f"Query {row} begins: m = {words[1]}, l = {words[3]}."
-    if new_m[row] == m[row]:
-        return f"Query {row}: m stays {words[0]}, l grows from {words[2]} to {words[3]}."
-    shrunk = f"{l[row] * np.exp(m[row] - new_m[row]):.2f}"
+def _told(row: int, before: tuple[np.ndarray, ...], after: tuple[np.ndarray, ...]) -> str:
+    """Say what happened to a row's maximum and sums."""
+    (m, l, o), (new_m, new_l, new_o) = ([x[row] for x in state] for state in (before, after))
+    if m == -np.inf:
+        return f"Query {row} begins: m = {_score(new_m)}, l = {new_l:.2f}, o = {new_o:.2f}."
+    if new_m == m:
+        return (
+            f"Query {row}: m stays {_score(m)}, l grows from {l:.2f} to {new_l:.2f}, "
+            f"o from {o:.2f} to {new_o:.2f}."
+        )
+    shrink = np.exp(m - new_m)
     return (
-        f"Query {row}: m rises from {words[0]} to {words[1]}, so l = {words[2]} shrinks to "
-        f"{shrunk} and becomes {words[3]}."
+        f"Query {row}: m rises from {_score(m)} to {_score(new_m)}, so l = {l:.2f} shrinks to "
+        f"{l * shrink:.2f}, and o = {o:.2f} to {o * shrink:.2f}, before the new is added."
     )
 
 
@@ -336,6 +352,7 @@ _SLIDERS = (
     ("key heads", 0, 7), ("head width", 6, 8), ("texts b", 0, 8), ("bits", 0, 2),
 )  # fmt: skip
 _BITS = (32, 16, 8)
+_LEFT, _DOUBLING, _FIRST, _ROOM = 118, 4.1, 16, 40 * 2**30  # bars begin at 64 KiB
 _CALCULATOR_WORDS = (
     tuple(f"{2**k:,}" for k in range(10, 21)), (), tuple(str(2**k) for k in range(3, 8)),
     tuple(str(2**k) for k in range(8)), ("64", "128", "256"),
@@ -396,33 +413,40 @@ def cache_calculator(
         _exponent("batch", batch, 0, 8), _BITS.index(bits),
     )  # fmt: skip
     shared, size = min(n_kv_heads, n_heads), bits // 8
-    row = (n_layers, d_head, batch, size)
-    whole = _cache(n, n_layers, n_heads, d_head, batch, size)
     parts, said = [svg_text(4, 20, bold("keys and values"), 14)], []
+    look = 'stroke="currentColor" stroke-opacity='
+    for unit, power in (("MiB", 20), ("GiB", 30), ("TiB", 40), ("PiB", 50)):
+        x = _LEFT + _DOUBLING * (power - _FIRST)
+        parts.append(f'<path d="M{x:.1f} 32V118" {look}"0.3"/>')
+        parts.append(svg_text(x, 134, f"1 {unit}", 12.5, "middle"))
+    x = _LEFT + _DOUBLING * float(np.log2(_ROOM) - _FIRST)
+    parts.append(f'<path d="M{x:.1f} 26V118" {look}"1" stroke-dasharray="4 3"/>')
+    parts.append(svg_text(x, 20, _amount(_ROOM, True).replace(".0", ""), 13, "middle"))
     for i, (name, heads) in enumerate((("MHA", n_heads), ("GQA", shared), ("MQA", 1))):
-        value = _cache(n, row[0], heads, row[1], row[2], size)
-        y = 48 + 28 * i
+        value = _cache(n, n_layers, heads, d_head, batch, size)
+        y = 50 + 28 * i
         words = f"{name}, {heads} head{'s' if heads > 1 else ''}"
         said.append(f"{words}: {_amount(value, True)}")
         parts.append(
             svg_text(4, y, f'<tspan data-name="{i}">{words}</tspan>', 13.5)
-            + f'<rect data-bar="{i}" x="118" y="{y - 12}" height="15" rx="2" '
-            f'width="{150 * value / whole:.1f}" fill="{(_ORANGE, _BLUE, _GREEN)[i]}" '
+            + f'<rect data-bar="{i}" x="{_LEFT}" y="{y - 12}" height="15" rx="2" '
+            f'width="{_DOUBLING * (np.log2(value) - _FIRST):.1f}" '
+            f'fill="{(_ORANGE, _BLUE, _GREEN)[i]}" '
             'stroke="currentColor" stroke-opacity="0.5" stroke-width="0.8"/>'
             + svg_text(
                 356, y, f'<tspan data-value="{i}">{_amount(value, True)}</tspan>', 13.5, "end"
             )
         )
-    caption = _a_token(_cache(1, n_layers, shared, d_head, 1, size), n_heads // shared)
+    caption = _a_token(_cache(1, n_layers, shared, d_head, 1, size), n_heads, n_kv_heads)
     alt = (
         f"What keys and values take; sliders set the sizes, at first {n:,} tokens, {n_layers} "
         f"layers, {n_heads} query heads of {d_head}, {batch} text{'s' if batch > 1 else ''}, "
-        f"{bits} bits. {'; '.join(said)}. {caption}"
+        f"{bits} bits. {'; '.join(said)}. The scale is logarithmic, 40 GiB are marked. {caption}"
     )
     return Sliders(
         "".join(parts),
         360,
-        122,
+        142,
         alt,
         kind="cache-calculator",
         sliders=tuple((*slider, value) for slider, value in zip(_SLIDERS, start, strict=True)),
@@ -436,33 +460,31 @@ def cache_calculator(
 _PARTS = {1: "as much as", 2: "half of what", 4: "a fourth of what", 8: "an eighth of what"}
 
 
-def _a_token(nbytes: int, groups: int) -> str:
+def _a_token(nbytes: int, n_heads: int, n_kv_heads: int) -> str:
     """Say what a token takes."""
-    part = _PARTS.get(groups, f"1/{groups} of what")
+    group_size = n_heads // min(n_heads, n_kv_heads)
+    part = _PARTS.get(group_size, f"1/{group_size} of what")
+    more = f" Only {n_heads} of {n_kv_heads} heads of keys have a query head."
     return (
         f"A token takes {_amount(nbytes, True)}, {part} it takes with a head of keys for each "
-        "query head."
+        f"query head.{more if n_kv_heads > n_heads else ''}"
     )
 
 
-# The same words as `_amount` and `_a_token`; a test holds them together.
+# The same words as `_a_token`; a test holds them together.
 _DRAW = f"""var n = Math.pow(2, values[0]), N = values[1], h = Math.pow(2, values[2]);
-    var shared = Math.min(h, Math.pow(2, values[3])), d = Math.pow(2, values[4]);
+    var asked = Math.pow(2, values[3]), shared = Math.min(h, asked), d = Math.pow(2, values[4]);
     var b = Math.pow(2, values[5]), s = {list(_BITS)}[values[6]] / 8;
-    function size(x) {{
-      var units = [" B", " KiB", " MiB", " GiB", " TiB", " PiB"], i = 0;
-      while (x >= 999.5 && i < units.length - 1) {{ x /= 1024; i++; }}
-      return (i ? x.toFixed(x < 9.995 ? 2 : x < 99.95 ? 1 : 0) : x.toFixed(0)) + units[i];
-    }}
+    {AMOUNTS}
     [["MHA", h], ["GQA", shared], ["MQA", 1]].forEach(function (way, i) {{
-      var heads = way[1], key = '="' + i + '"]';
+      var heads = way[1], key = '="' + i + '"]', value = 2 * N * n * heads * d * b * s;
       root.querySelector("[data-name" + key).textContent =
         way[0] + ", " + heads + " head" + (heads > 1 ? "s" : "");
-      root.querySelector("[data-bar" + key).setAttribute("width", (150 * heads / h).toFixed(1));
-      root.querySelector("[data-value" + key).textContent = size(2 * N * n * heads * d * b * s);
+      root.querySelector("[data-bar" + key).setAttribute("width",
+        ({_DOUBLING} * (Math.log2(value) - {_FIRST})).toFixed(1));
+      root.querySelector("[data-value" + key).textContent = size(value);
     }});
-    var groups = h / shared;
-    var words = {_PARTS};
-    return "A token takes " + size(2 * N * shared * d * s) + ", " +
-      (words[groups] || "1/" + groups + " of what") +
-      " it takes with a head of keys for each query head.";"""
+    var words = {_PARTS}, part = words[h / shared] || "1/" + h / shared + " of what";
+    return "A token takes " + size(2 * N * shared * d * s) + ", " + part +
+      " it takes with a head of keys for each query head." + (asked > h ?
+        " Only " + h + " of " + asked + " heads of keys have a query head." : "");"""

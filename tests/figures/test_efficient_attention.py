@@ -16,7 +16,7 @@ RUNS = {
     "a table": {n: 20 * n**2 for n in (512, 1024, 2048)},
     "tiles": {n: 2**20 + 300 * n for n in (512, 1024, 2048, 4096, 8192, 16_384)},
 }
-SCORES = 3 * np.random.default_rng(2).standard_normal((8, 8))
+SCORES = np.random.default_rng(2).integers(-9, 10, (8, 8))
 
 PLOTS: dict[str, Callable[[], Plot]] = {
     "cache_against_context": figures.cache_against_context,
@@ -27,7 +27,9 @@ PLOTS: dict[str, Callable[[], Plot]] = {
         126, 128, 8, 128, 405 * 10**9, longest=2**20
     ),
     "memory_measured": lambda: figures.memory_measured(RUNS),
-    "memory_measured of one": lambda: figures.memory_measured({"tiles": {64: 10**5, 128: 10**6}}),
+    "memory_measured of one": lambda: figures.memory_measured(
+        {"tiles": {64: 10**5, 128: 10**6, 256: 10**7}}
+    ),
 }
 
 
@@ -46,7 +48,7 @@ def test_the_measured_points_are_drawn_and_said() -> None:
     table, tiles = plot.figure.axes[0].get_lines()
     assert list(table.get_xdata()) == [512, 1024, 2048]
     assert list(tiles.get_ydata()) == [y / 2**30 for y in RUNS["tiles"].values()]
-    assert "twice the length, 4.0 times the memory. tiles: 1.15 MiB" in plot.alt
+    assert "tokens 15.0 MiB more, from 1,024 to 2,048 tokens 60.0 MiB more. tiles: " in plot.alt
 
 
 # ---- Tiles ---------------------------------------------------------------------------------------
@@ -78,10 +80,15 @@ def test_each_step_shows_what_is_kept_after_its_tile(
         for row in range(rows.stop):
             known = scores[row][visited[row] & seen[row]]
             peak = known.max() if known.size else -np.inf
-            m = "−∞" if peak == -np.inf else f"{peak:.2f}".replace("-", "−")
-            assert texts[2 * row : 2 * row + 2] == [m, f"{np.exp(known - peak).sum():.2f}"]
+            m = "−∞" if peak == -np.inf else str(peak).replace("-", "−")
+            exps, values = np.exp(known - peak), np.flatnonzero(visited[row] & seen[row])
+            sums = f"{exps.sum():.2f}", f"{(exps * values).sum():.2f}"
+            assert texts[3 * row : 3 * row + 3] == [m, *sums]
         done = bool((visited[rows] | ~seen[rows]).all())
-        assert caption.endswith("The strip is done: o is divided by l.") == done
+        own = scores[rows.stop - 1][seen[rows.stop - 1]]
+        weights = np.exp(own - own.max()) / np.exp(own - own.max()).sum()
+        output = f"output is o / l = {weights @ np.flatnonzero(seen[rows.stop - 1]):.2f}."
+        assert caption.endswith(output) == done
     assert visited[seen].all()
 
 
@@ -97,10 +104,19 @@ def test_the_words_say_how_many_tiles_are_left_out() -> None:
 
 
 def test_a_maximum_that_rises_shrinks_what_there_is() -> None:
-    figure = figures.tile_steps([[0.0, 2.0, 1.0]], 1, 1, causal=False)
-    assert figure.captions[0].endswith("Query 0 begins: m = 0.00, l = 1.00.")
-    assert "m rises from 0.00 to 2.00, so l = 1.00 shrinks to 0.14 and" in figure.captions[1]
-    assert "m stays 2.00, l grows from 1.14 to 1.50." in figure.captions[2]
+    figure = figures.tile_steps([[0, 2, 1, 3]], 1, 1, causal=False)
+    assert figure.captions[0].endswith("Query 0 begins: m = 0, l = 1.00, o = 0.00.")
+    assert "m rises from 0 to 2, so l = 1.00 shrinks to 0.14, and o = 0.00" in figure.captions[1]
+    assert "m stays 2, l grows from 1.14 to 1.50, o from 1.00 to 1.74." in figure.captions[2]
+    assert "l = 1.50 shrinks to 0.55, and o = 1.74 to 0.64, before the" in figure.captions[3]
+
+
+def test_every_score_that_is_seen_is_written_and_every_other_is_a_dot() -> None:
+    root = ElementTree.fromstring(f"<svg>{figures.tile_steps(SCORES, 2, 2).body}</svg>")
+    cells = [t.text for t in root.findall("text")][-74:]
+    for i, row in enumerate(SCORES):
+        words = [str(s).replace("-", "−") if j <= i else "·" for j, s in enumerate(row)]
+        assert cells[1 + 9 * i : 10 + 9 * i] == [str(i), *words]
 
 
 # ---- Calculator ----------------------------------------------------------------------------------
@@ -133,6 +149,25 @@ def test_the_calculator_counts_as_the_accounting_does(chosen: dict[str, int]) ->
         assert name[5:].split()[0] == str(heads)
     numbers = accounting.kv_cache(1, at["n_layers"], shared, at["d_head"])["self-attention"]
     assert figure.caption.startswith(f"A token takes {_amount(numbers * at['bits'] // 8, True)}, ")
+    assert ("Only " in figure.caption) == (at["n_kv_heads"] > at["n_heads"])
+
+
+def test_a_bar_is_as_much_longer_as_its_cache_is_doubled() -> None:
+    def widths(**sizes: int) -> list[float]:
+        body = figures.cache_calculator(**sizes).body
+        return [float(x) for x in re.findall(r'data-bar.*? width="([^"]+)"', body)]
+
+    before = widths()
+    assert before[0] - before[1] == pytest.approx(2 * (before[1] - before[2]) / 3, abs=0.2)
+    for name, value in {"n": 2**16, "n_layers": 64, "d_head": 256, "batch": 2, "bits": 32}.items():
+        after = widths(**{name: value})
+        assert [b - a for a, b in zip(before, after, strict=True)] == pytest.approx(
+            [(before[0] - before[1]) / 2] * 3, abs=0.11
+        )
+    marked = re.search(r'd="M([0-9.]+) 26V', figures.cache_calculator().body)
+    full = widths(n=2**13, n_layers=80, n_heads=64, batch=16)[1]  # 16 texts of 2.5 GiB
+    assert marked is not None
+    assert float(marked[1]) == pytest.approx(118 + full, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -141,10 +176,12 @@ def test_the_calculator_counts_as_the_accounting_does(chosen: dict[str, int]) ->
         (lambda: figures.cache_against_context(n_kv_heads=5), "n_kv_heads must divide n_heads"),
         (lambda: figures.cache_against_context(longest=100), "longest must be a whole number of"),
         (lambda: figures.memory_measured({}), "runs must be one to three; got 0"),
-        (lambda: figures.memory_measured({"a": {1: 2}}), r"runs\['a'\] must have at least two le"),
+        (lambda: figures.memory_measured({"a": {1: 2}}), r"runs\['a'\] must have at least three"),
         (lambda: figures.tile_steps(np.ones((9, 9)), 2, 2), "scores must have from 1 to 8 rows"),
         (lambda: figures.tile_steps(np.ones((3, 2)), 2, 2), "scores must have from 1 to 8 rows"),
         (lambda: figures.tile_steps(np.ones(3), 2, 2), "scores must have from 1 to 8 rows"),
+        (lambda: figures.tile_steps([[0.5]], 2, 2), "scores must be whole numbers from -9 to 9"),
+        (lambda: figures.tile_steps([[np.nan]], 2, 2), "scores must be whole numbers from -9 to"),
         (lambda: figures.tile_steps(SCORES, 0, 2), "block_q must be a whole number"),
         (lambda: figures.tile_steps(SCORES, 2, 2, shown=10), "shown must be a tile, 0 to 9; got"),
         (lambda: figures.cache_calculator(n=1000), "n must be a power of two from 1024 to 1048576"),
