@@ -85,7 +85,14 @@ def _evaluate_one(
     own = run.own_functions([exercise.reference, *exercise.guarded])
     while len(own) > known:  # again, if the call itself loaded the course's twin of the function
         args = [values.clone(x) for x in given]
-        outcome = run.call(function, args, names=names, time_limit=exercise.time_limit, own=own)
+        outcome = run.call(
+            function,
+            args,
+            names=names,
+            time_limit=exercise.time_limit,
+            measured=prepared.case.memory is not None,
+            own=own,
+        )
         restore()
         known, own = len(own), run.own_functions([exercise.reference, *exercise.guarded])
     result = CaseResult(prepared, "right", outcome=outcome)
@@ -101,6 +108,10 @@ def _evaluate_one(
         return result
     if result.problem is not None:
         result.sentence, result.step = result.problem.sentence, result.problem.step
+    limit = prepared.case.memory
+    if result.kind == "right" and limit is not None and outcome.held > limit:
+        result.kind = "memory"
+        result.sentence, result.step = _say_held(outcome.held, limit, exercise)
     if result.touched:
         which = " and ".join(f"`{name}`" for name in result.touched)
         verb = "was" if len(result.touched) == 1 else "were"
@@ -213,6 +224,8 @@ _RAISED_PLAIN = {
 
 # What Python says, and what helps.
 _MESSAGES = {
+    "NoneType": "One of the things on that line is None. Where does it come from: a key that is "
+    "null, a function without `return`, a default?",
     "changed during iteration": "The loop's own dictionary changes under it. Which new one could "
     "be filled in its place?",
     "changed size during iteration": "The loop's own dictionary or set changes under it. Which "
@@ -296,6 +309,16 @@ def _say(
         f"Your function calls {detail}, which a check doesn't allow.",
         "It needs nothing but its arguments and numpy or torch.",
     )
+
+
+def _say_held(held: int, limit: int, exercise: Exercise) -> tuple[str, str]:
+    """Return the sentence and the next step for a right result that took too much room."""
+    cause, _, step = exercise.if_too_large.partition("→")
+    said = (
+        f"The numbers are right, but your function held {held / 1e6:.3g} MB at once beside its "
+        f"arguments, and here it may hold {limit / 1e6:.3g}. {cause}"
+    )
+    return said.strip(), step.strip() or "Which of its arrays is the largest, and need it be whole?"
 
 
 def writes_stub(function: Callable[..., Any]) -> bool:

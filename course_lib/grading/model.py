@@ -40,6 +40,9 @@ class Case:
         What a right function does with it: "the output is its value". Printed after the name.
     weight : float, default 1
         Its share of the points, relative to the other cases.
+    memory : int, optional
+        Bytes that a call may hold at once beside its arguments, its result among them. A right
+        result doesn't pass if more was held. Left out, only the general limit holds.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Case:
     inputs: Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
     shows: str = ""
     weight: float = 1.0
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         _text("a case's name", self.name)
@@ -62,6 +66,8 @@ class Case:
         if isinstance(self.inputs, Mapping) and not self.inputs:
             raise ValueError(f"inputs of case {self.name!r} must name at least one argument")
         _positive(f"weight of case {self.name!r}", self.weight)
+        if self.memory is not None:
+            _positive(f"memory of case {self.name!r}", self.memory)
 
     @property
     def title(self) -> str:
@@ -184,6 +190,8 @@ class Exercise:
     if_too_slow : str, optional
         What to say, in place of a general sentence, where a call took longer: as a hint, with
         ``→`` and one next step.
+    if_too_large : str, optional
+        The same for a right result on whose way more was held than the case's `memory`.
     guarded : sequence of callables, optional
         Further functions of the course that give the answer away: they refuse while the student's
         function runs, as `reference` does. Needed where `reference` is a wrapper.
@@ -220,6 +228,7 @@ class Exercise:
     minutes: float = 10.0
     difficulty: int = 1
     if_too_slow: str = ""
+    if_too_large: str = ""
     guarded: Sequence[Callable[..., Any]] = ()
 
     def __post_init__(self) -> None:

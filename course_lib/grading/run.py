@@ -36,8 +36,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from course_lib.grading.held import Held
 from course_lib.grading.output import NoKeyboard, Sink
-from course_lib.grading.values import innermost
+from course_lib.grading.values import innermost, is_tensor
 
 try:
     import signal
@@ -70,7 +71,8 @@ class Outcome:
     """What came of one call.
 
     `kind` is "value", or what happened instead: "raised", "stub", "time", "memory", "exit",
-    "interrupt", "recursion", "arguments", "keyboard", "refused", "own".
+    "interrupt", "recursion", "arguments", "keyboard", "refused", "own". `held` are the bytes that
+    it held at once, where that was measured.
     """
 
     kind: str = "value"
@@ -79,6 +81,7 @@ class Outcome:
     detail: str = ""
     printed: str = ""
     printed_total: int = 0
+    held: int = 0
     warned: list[str] = field(default_factory=list)
 
 
@@ -113,6 +116,7 @@ def call(
     names: Sequence[str] = (),
     time_limit: float = 10.0,
     memory_limit: int = MEMORY_LIMIT,
+    measured: bool = False,
     own: Sequence[types.FunctionType] = (),
 ) -> Outcome:
     """Call a function that can't be trusted to return.
@@ -128,6 +132,8 @@ def call(
         In seconds.
     memory_limit : int
         In bytes, on top of what the process uses.
+    measured : bool
+        Whether to find out how many bytes it held at once.
     own : sequence of functions
         The course's functions that refuse to work meanwhile (`own_functions`).
 
@@ -147,6 +153,7 @@ def call(
     streams = [
         (sys.stdout, sink), (sys.stderr, errors), (sys.__stdout__, sink), (sys.__stderr__, errors),
     ]  # fmt: skip
+    held = Held(tensors=any(is_tensor(x) for x in args)) if measured else None
     with ExitStack() as stack:
         stack.enter_context(_quiet(sink, errors, outcome.warned))
         stack.enter_context(_own_refuses(own))
@@ -154,6 +161,8 @@ def call(
         stack.enter_context(_interrupts(guard))
         stack.enter_context(_time(guard, time_limit))
         stack.enter_context(_no_way_out(guard, globals_of(function), streams))
+        if held is not None:
+            stack.enter_context(held)
         _current = guard
         try:
             _attempt(guard, outcome, function, args, kwargs or {}, names)
@@ -165,6 +174,8 @@ def call(
     if guard.interrupted:
         raise KeyboardInterrupt
     outcome.printed, outcome.printed_total = sink.text, sink.total
+    if held is not None:
+        outcome.held = held.most
     if guard.refused is not None:
         outcome.kind, outcome.detail = guard.refused
     elif guard.timed_out:
@@ -354,6 +365,7 @@ _REFUSED: list[tuple[str, tuple[str, ...], str]] = [
     ),
     ("resource", ("setrlimit", "prlimit"), _OUT),
     ("_thread", ("interrupt_main",), _OUT),
+    ("tracemalloc", ("stop", "clear_traces", "reset_peak"), _OUT),
 ]  # fmt: skip
 _SAME = {"os": ("posix", "nt"), "signal": ("_signal",)}
 

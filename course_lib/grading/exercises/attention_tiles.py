@@ -85,6 +85,7 @@ def _kinds(
     columns: Callable[[int, int, int], Span] = _span,
     count: Callable[[int, int], int] = _up,
     kind: Callable[[int, int, int | None], int] = _kind,
+    judge: Callable[[Span, Span, int | None], int] | None = None,
     window_of: Callable[[int | None], int | None] = lambda window: window,
     swap: bool = False,
     finish: Callable[[NDArray], Any] = lambda table: table,
@@ -98,7 +99,10 @@ def _kinds(
         for i, j in np.ndindex(*table.shape):
             first, last = (x + past(n_q, n_k) for x in rows(i, block_q, n_q))
             low, high = columns(j, block_k, n_k)
-            table[i, j] = kind(first - high, last - low, window_of(window))
+            if judge is None:
+                table[i, j] = kind(first - high, last - low, window_of(window))
+            else:
+                table[i, j] = judge((first, last), (low, high), window_of(window))
         return finish(table)
 
     return kinds
@@ -115,7 +119,10 @@ _TILES_CASES = [
     case("5 queries behind 9 tokens | the first query sees ten keys", _sizes(5, 14, 2, 3)),
     case("16 tokens, a window of 5 | old keys are hidden, too", _sizes(16, 16, 2, 2, window=5)),
     case("6 queries behind 9 tokens, a window of 7 | all of it", _sizes(6, 15, 4, 3, window=7)),
-    case("9 tokens, a window of 1 | each sees itself", _sizes(9, 9, 3, 3, window=1)),
+    case(
+        "12 tokens in tiles of 2 × 6, a window of 1 | each sees itself",
+        _sizes(12, 12, 2, 6, window=1),
+    ),
     case(
         "65,536 tokens in tiles of 4,096 | without a table of them",
         _sizes(65_536, 65_536, 4096, 4096, window=16_384),
@@ -143,6 +150,36 @@ def _usual(least: int, most: int, far: float) -> bool:
 
 def _inside(least: int, most: int, far: float) -> bool:
     return least >= 0 and most <= far
+
+
+Pair = tuple[int, int]
+_NEAREST, _FURTHEST, _FIRSTS, _LASTS = (0, 1), (1, 0), (0, 0), (1, 1)  # of (queries, keys)
+
+
+def _by_pairs(
+    *,
+    ahead: Pair = _FURTHEST,
+    old: Pair = _NEAREST,
+    none_ahead: Pair = _NEAREST,
+    none_old: Pair = _FURTHEST,
+) -> Callable[[Span, Span, int | None], int]:
+    """Return a kind for which a single pair decides each of four questions."""
+
+    def judge(queries: Span, keys: Span, window: int | None) -> int:
+        far = np.inf if window is None else window - 1
+        back = {(i, j): queries[i] - keys[j] for i, j in np.ndindex(2, 2)}
+        if back[ahead] < 0 or back[old] > far:
+            return 0
+        return 2 if back[none_ahead] >= 0 and back[none_old] <= far else 1
+
+    return judge
+
+
+def _four_corners(queries: Span, keys: Span, window: int | None) -> int:
+    """Look at the four corners of a tile, and at nothing between them."""
+    far = np.inf if window is None else window - 1
+    seen = [0 <= query - key <= far for query in queries for key in keys]
+    return 2 if all(seen) else int(any(seen))
 
 
 def _by_numbers(
@@ -235,6 +272,17 @@ _TILES_WRONG = [
         "other, with respect to the diagonal?",
     ),
     wrong(
+        _kinds(judge=_by_pairs(ahead=_FIRSTS)),
+        "judged by the first query and key | You skip a tile whose first key is ahead of its first "
+        "query. A later query of the strip may see it. → Which query of a strip sees furthest "
+        "ahead?",
+    ),
+    wrong(
+        _kinds(judge=_by_pairs(ahead=_LASTS)),
+        "judged by the last query and key | You skip a tile whose last key is ahead of its last "
+        "query. Keys before that one may be seen. → Which key of a tile comes into sight first?",
+    ),
+    wrong(
         _kinds(kind=_by_rule(lambda a, b, far: b <= 0 or a > far, _inside)),
         "the diagonal's corner hidden | You skip a tile where the only pair to be seen is a query "
         "and its own key. → Is it `<` or `<=`?",
@@ -258,6 +306,22 @@ _TILES_WRONG = [
         _kinds(kind=_by_rule(_usual, lambda a, b, far: b >= 0 and b <= far)),
         "whole by the last query | You call a tile whole if its last query sees the first key. → "
         "Which pair of a tile is hidden first?",
+    ),
+    wrong(
+        _kinds(judge=_by_pairs(none_ahead=_FIRSTS)),
+        "whole by the first query and key | You call a tile whole if its first query sees its "
+        "first key. → Which pair of a tile is hidden first?",
+    ),
+    wrong(
+        _kinds(judge=_by_pairs(none_ahead=_LASTS)),
+        "whole by the last query and key | You call a tile whole if its last query sees its last "
+        "key. → What does the first query of such a tile see of it?",
+    ),
+    wrong(
+        _kinds(judge=_four_corners),
+        "four corners | You look at the four corners of a tile. The band that a window leaves may "
+        "run through a wide tile and touch none. → How far back are a tile's keys, at least and at "
+        "most?",
     ),
     wrong(
         _kinds(window_of=lambda window: None),
@@ -293,6 +357,28 @@ _TILES_WRONG = [
         _kinds(kind=_by_rule(lambda a, b, far: b < 0 or b > far, _inside)),
         "skipped once something is too old | You skip a tile as soon as its last query no longer "
         "sees its first key. → When does nobody see anything of it?",
+    ),
+    wrong(
+        _kinds(judge=_by_pairs(old=_LASTS)),
+        "too old for the last query | You skip a tile whose newest key is too old for the strip's "
+        "last query. The queries before it see further back. → Which query of a strip loses sight "
+        "of a key last?",
+    ),
+    wrong(
+        _kinds(judge=_by_pairs(old=_FIRSTS)),
+        "the oldest key too old | You skip a tile whose oldest key is too old for the strip's "
+        "first query. → Which key of a tile stays in sight longest?",
+    ),
+    wrong(
+        _kinds(judge=_by_pairs(none_old=_FIRSTS)),
+        "whole by the first query's window | You call a tile whole if its oldest key is in the "
+        "window of its first query. The window moves on with each query. → Which query is the "
+        "first to lose sight of that key?",
+    ),
+    wrong(
+        _kinds(judge=_by_pairs(none_old=_LASTS)),
+        "whole by the newest key | You call a tile whole if its newest key is in the window of its "
+        "last query. → Which key of a tile leaves a window first?",
     ),
     wrong(
         _kinds(kind=_by_rule(_usual, lambda a, b, far: a >= 0)),
@@ -406,7 +492,7 @@ TILES = Exercise(
     cases=_TILES_CASES,
     misconceptions=_TILES_WRONG,
     alternatives=[
-        Alternative(name="all corners at once", right=_by_corners),
+        Alternative(name="two corners, all tiles at once", right=_by_corners),
         Alternative(name="pairs counted", right=_query_by_query),
         Alternative(name="lists", right=_kinds_in_lists),
         Alternative(name="torch", right=_kinds_by_torch, backend="torch"),
@@ -570,10 +656,6 @@ def _given(
 
 _TILED_CASES = [
     case(
-        "one token | it gets its own value",
-        _given(n_q=1, n_k=1, d=4, d_v=2, blocks=(1, 1)),
-    ),
-    case(
         "3 tokens in one tile | plain causal attention",
         _given(n_q=3, n_k=3, d=4, d_v=2, blocks=(4, 4)),
     ),
@@ -600,6 +682,11 @@ _TILED_CASES = [
     case(
         "8,000 queries behind 292,000 tokens, a window of 64 | no table has room",
         _given(n_q=8000, n_k=300_000, d=2, d_v=1, blocks=(64, 64), window=64),
+    ),
+    case(
+        "12 queries of 2 heads, 120,000 tokens, 2 MB | room for a few tiles",
+        _given(2, n_q=12, n_k=120_000, d=2, d_v=1, blocks=(8, 512)),
+        memory=2_000_000,
     ),
 ]
 
@@ -895,26 +982,61 @@ _TILED_WRONG = [
 ]  # fmt: skip
 
 
-def _strip_by_strip(
+def _parts_of_a_strip(
     q: Any, k: Any, v: Any, block_q: int, block_k: int, window: int | None = None
 ) -> Any:
-    """Take a strip's keys at once: a wide tile."""
+    """Finish every tile by itself, and merge all of a strip at once."""
     n_q, n_k, d = q.shape[-2], k.shape[-2], q.shape[-1]
-    outputs, sums = [], []
+    output, lse = np.zeros((*q.shape[:-1], v.shape[-1])), np.zeros(q.shape[:-1])
     for start in range(0, n_q, block_q):
         own = np.arange(start, min(start + block_q, n_q)) + n_k - n_q
         low = 0 if window is None else max(0, own[0] - window + 1)
-        place = np.arange(low, own[-1] + 1)
-        seen = place <= own[:, None]
-        if window is not None:
-            seen &= place > own[:, None] - window
-        rows = q[..., start : start + block_q, :]
-        scores = rows @ k[..., low : own[-1] + 1, :].swapaxes(-2, -1) / d**0.5
-        scores = np.where(seen, scores, -np.inf)
-        top = scores.max(axis=-1, keepdims=True)
-        e = np.exp(scores - top)
-        outputs.append(e @ v[..., low : own[-1] + 1, :] / e.sum(axis=-1, keepdims=True))
-        sums.append(top[..., 0] + np.log(e.sum(axis=-1)))
+        sums, tops, totals = [], [], []
+        for at in range(low, own[-1] + 1, block_k):  # such tiles begin with a window, at any place
+            place = np.arange(at, min(at + block_k, own[-1] + 1))
+            scores = q[..., start : start + block_q, :] @ k[..., place, :].swapaxes(-2, -1)
+            back = own[:, None] - place
+            hidden = (back < 0) | (back >= (n_k if window is None else window))
+            scores = np.where(hidden, -np.inf, scores / d**0.5)
+            tops.append(scores.max(axis=-1))
+            e = np.exp(scores - np.maximum(tops[-1], -1e300)[..., None])
+            sums.append(e @ v[..., place, :])
+            totals.append(e.sum(axis=-1))
+        top = np.max(tops, axis=0)
+        shares = np.exp(np.array(tops) - top)
+        total = (shares * totals).sum(axis=0)
+        rows = slice(start, start + block_q)
+        output[..., rows, :] = (shares[..., None] * sums).sum(axis=0) / total[..., None]
+        lse[..., rows] = top + np.log(total)
+    return output, lse
+
+
+def _all_places(
+    q: Any, k: Any, v: Any, block_q: int, block_k: int, window: int | None = None
+) -> Any:
+    """Number all the tokens once, and stop or go on by comparing places."""
+    n_q, n_k = q.shape[-2], k.shape[-2]
+    places = np.arange(n_k)
+    outputs, sums = [], []
+    for start in range(0, n_q, block_q):
+        rows = q[..., start : start + block_q, :] * q.shape[-1] ** -0.5
+        own = places[n_k - n_q :][start : start + block_q, None]
+        m, l = np.full(rows.shape[:-1], -1e30), np.zeros(rows.shape[:-1])
+        o = np.zeros((*m.shape, v.shape[-1]))
+        first = 0 if window is None else max(own[0, 0] - window + 1, 0) // block_k * block_k
+        for at in range(first, n_k, block_k):
+            tile = slice(at, at + block_k)
+            if places[at] > own[-1, 0]:
+                break
+            seen = places[tile] <= own
+            if window is not None:
+                seen &= places[tile] > own - window
+            scores = np.where(seen, rows @ k[..., tile, :].swapaxes(-2, -1), -np.inf)
+            top = np.maximum(m, scores.max(axis=-1))
+            e, f = np.exp(scores - top[..., None]), np.exp(m - top)
+            m, l, o = top, l * f + e.sum(axis=-1), o * f[..., None] + e @ v[..., tile, :]
+        outputs.append(o / l[..., None])
+        sums.append(m + np.log(l))
     return np.concatenate(outputs, axis=-2), np.concatenate(sums, axis=-1)
 
 
@@ -1019,7 +1141,8 @@ TILED = Exercise(
     returns=("output", "lse"),
     misconceptions=_TILED_WRONG,
     alternatives=[
-        Alternative(name="a strip's keys at once", right=_strip_by_strip),
+        Alternative(name="a strip's tiles merged at once", right=_parts_of_a_strip),
+        Alternative(name="all places numbered", right=_all_places),
         Alternative(name="merging tiles", right=_by_merging),
         Alternative(name="keys in the outer loop", right=_keys_outside),
         Alternative(name="torch", right=_tiled_by_torch, backend="torch"),
@@ -1037,4 +1160,7 @@ TILED = Exercise(
     difficulty=3,
     if_too_slow="With a window, most tiles are hidden whole, and visiting them all takes as long "
     "as there are tiles. → Which keys can the first query of a strip see at the earliest?",
+    if_too_large="The scores of a single query and head take nearly 1 already, a strip's 15. → "
+    "Which of your arrays is as long as the keys, and what is kept of a tile when the next one "
+    "comes?",
 )

@@ -10,7 +10,12 @@ from course_lib.grading.model import Case, Misconception
 __all__ = ["case", "wrong"]
 
 
-def case(text: str, inputs: Mapping[str, Any] | Callable[[int], Mapping[str, Any]]) -> Case:
+def case(
+    text: str,
+    inputs: Mapping[str, Any] | Callable[[int], Mapping[str, Any]],
+    *,
+    memory: int | None = None,
+) -> Case:
     """Make a case of "name | what it shows".
 
     Examples
@@ -19,7 +24,7 @@ def case(text: str, inputs: Mapping[str, Any] | Callable[[int], Mapping[str, Any
     'one score: its weight is 1'
     """
     name, _, shows = text.partition(" | ")
-    return Case(name=name, inputs=inputs, shows=shows)
+    return Case(name=name, inputs=inputs, shows=shows, memory=memory)
 
 
 def wrong(
