@@ -5,7 +5,7 @@ The recipes are those of chapter 10; a slow test holds what they reach.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -53,11 +53,7 @@ def strings(n_train: int = 50_000, n_test: int = 10_000) -> tuple[Vocabulary, li
     digits = Vocabulary.from_sequences(source for source, _ in train_pairs)
     seen = {source for source, _ in train_pairs}
     unseen = [pair for pair in dict.fromkeys(pairs[n_train:]) if pair[0] not in seen][:n_test]
-
-    def ids(some: list) -> list[Ids]:
-        return [(digits.encode(source), digits.encode(target)) for source, target in some]
-
-    return digits, ids(train_pairs), ids(unseen)
+    return digits, _encoded(digits, digits, train_pairs), _encoded(digits, digits, unseen)
 
 
 def learn_reversal(
@@ -115,7 +111,7 @@ def learn_reversal(
 def learn_translation(
     seed: int = 0,
     *,
-    steps: int = 1200,
+    steps: int = 1050,
     batch_size: int = 128,
     n_train: int = 60_000,
     lr: float = 3e-3,
@@ -131,7 +127,7 @@ def learn_translation(
     ----------
     seed : int, default 0
         Of weights, batches and dropout; the corpus is always the same.
-    steps : int, default 1200
+    steps : int, default 1050
     batch_size : int, default 128
         Sentences of a step, of about equal lengths.
     n_train : int, default 60,000
@@ -155,7 +151,7 @@ def learn_translation(
     english = Vocabulary.from_sequences(pair.english for pair in corpus.train)
 
     def ids(pairs: list[Pair]) -> list[Ids]:
-        return [(russian.encode(pair.russian), english.encode(pair.english)) for pair in pairs]
+        return _encoded(russian, english, [(pair.russian, pair.english) for pair in pairs])
 
     bucket = bucket_batches(
         ids(corpus.train), batch_size, length=lambda pair: (len(pair[0]), len(pair[1])), seed=seed
@@ -177,6 +173,11 @@ def learn_translation(
     judged = {"unseen": corpus.test, "held-out": corpus.held_out}
     shares = {name: forced_exact_match(model, ids(pairs)) for name, pairs in judged.items()}
     return Run(model, history, shares)
+
+
+def _encoded(source: Vocabulary, target: Vocabulary, pairs: Iterable) -> list[Ids]:
+    """Return the ids of pairs of sequences."""
+    return [(source.encode(left), target.encode(right)) for left, right in pairs]
 
 
 def _cosine(steps: int, n_warmup: int) -> Callable[[int], float]:
