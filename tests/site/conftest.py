@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.site.harness import CHROMIUM, FLAGS, Quiet, Visit, build, copy_of_the_tree, look_at
+from tests.site.harness import Quiet, Visit, build, chromium, copy_of_the_tree, look_at
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +49,8 @@ def address(site: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Start Chromium, without playwright's own flag for the headless mode."""
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture
@@ -73,6 +72,14 @@ def open_page(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture(scope="session")
-def visits(browser: Browser, address: str, pages: list[str]) -> list[Visit]:
-    """Visit every page once."""
-    return [look_at(browser, address, name) for name in pages]
+def visits(address: str, pages: list[str]) -> list[Visit]:
+    """Visit every page once, with as many browsers at a time as there are cores."""
+    n = os.cpu_count() or 1
+
+    def visit(some: list[str]) -> list[Visit]:
+        with chromium() as own:
+            return [look_at(own, address, name) for name in some]
+
+    with ThreadPoolExecutor(n) as pool:
+        parts = pool.map(visit, (pages[i::n] for i in range(n)))
+        return sorted((visit for part in parts for visit in part), key=lambda visit: visit.name)
