@@ -121,6 +121,16 @@ def _of_one_layer(config: Config) -> Any:
     return embeddings, attention // n_layers, mlp // n_layers, norms, total
 
 
+def _positions_learned(config: Config) -> Any:
+    embeddings, *parts, total = _counted()(config)
+    table = (config.get("max_position_embeddings") or 0) * config["hidden_size"]
+    return (embeddings + table, *parts, total + table)
+
+
+def _head_in_total(config: Config) -> Any:
+    return (config["vocab_size"] * config["hidden_size"], *_counted()(config)[1:])
+
+
 def _config(v: int, d: int, n_layers: int, h: int, d_ff: int, **more: Any) -> dict[str, Any]:
     return {
         "config": {
@@ -237,6 +247,28 @@ _WRONG = [
         "In Llama's configurations that means two. → What does the text say of missing keys?",
     ),
     wrong(
+        _counted(tied_of=lambda config: config.get("tie_word_embeddings", False) is not False),
+        "null taken for tied | Where `tie_word_embeddings` is null you count one table. Null says "
+        "no more than a key that's missing. → What is `None is not False`?",
+    ),
+    wrong(
+        _counted(tied_of=lambda config: config.get("tie_word_embeddings") is not False),
+        "tied unless it says false | Where `tie_word_embeddings` is missing or null you count one "
+        "table. In Llama's configurations that means two. → What does `config.get(name)` return "
+        "for a missing key, and is that False?",
+    ),
+    wrong(
+        _positions_learned,
+        "a table of positions | You count a table for `max_position_embeddings`. Llama turns "
+        "queries and keys by their positions and learns nothing for them. → Which of the keys does "
+        "the text list?",
+    ),
+    wrong(
+        _head_in_total,
+        "the head in the total only | Your total is right. In `embeddings` the head's table is "
+        "missing. → What does the text count under embeddings?",
+    ),
+    wrong(
         _counted(tables=lambda v, d, tied: v * d),
         "one table | You count one table of embeddings, whether it's tied or not. → What are "
         "logits made with in a model that isn't tied?",
@@ -282,6 +314,11 @@ _WRONG = [
         _counted(norms=lambda d, n_layers: 2 * n_layers * d),
         "no last norm | You count two norms in each layer and nothing at the end. → What stands "
         "between the last block and the logits?",
+    ),
+    wrong(
+        _counted(norms=lambda d, n_layers: 2 * n_layers + 1),
+        "norms counted, not their numbers | You count how many norms there are, and not how many "
+        "numbers they hold. → How long is the γ of one norm?",
     ),
     wrong(
         _counted(norms=lambda d, n_layers: (n_layers + 1) * d),

@@ -130,7 +130,10 @@ _GATED_CASES = [
     case("2 sequences of 3 tokens, d_ff = 5 | whatever axes stand in front", _drawn((2, 3), 4, 5)),
     case("gates from −4 to 4, exact GELU | to six decimals and more", _ramp("gelu")),
     case("gates from −4 to 4, GELU by tanh | as Gemma has it", _ramp("gelu_tanh")),
-    case("4 tokens, exact GELU | the same network", _drawn((4,), 3, 4, gate="gelu")),
+    case(
+        "4 tokens of width 4, d_ff = 4, exact GELU | the same network",
+        _drawn((4,), 4, 4, gate="gelu"),
+    ),
     case("4 tokens, GELU by tanh | and once more", _drawn((4,), 2, 6, gate="gelu_tanh")),
 ]
 
@@ -147,6 +150,16 @@ def _by_token(y: NDArray) -> tuple[NDArray, NDArray]:
 def _first_axis(y: NDArray) -> tuple[NDArray, NDArray]:
     a, b = np.split(y, 2)
     return a, b
+
+
+def _cut_at_d(x: NDArray, w_gate_up: NDArray, w_down: NDArray, gate: str = "silu") -> Any:
+    d, y = x.shape[-1], x @ w_gate_up
+    return (_BENDS[gate](y[..., :d]) * y[..., d:]) @ w_down
+
+
+def _before(x: NDArray, w_gate_up: NDArray, w_down: NDArray, gate: str = "silu") -> Any:
+    g, up = _halves(_BENDS[gate](x) @ w_gate_up)
+    return (g * up) @ w_down
 
 
 def _by_math(x: NDArray) -> NDArray:
@@ -176,9 +189,15 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(cut=_first_axis),
-        "tokens split | What you've cut doesn't fit together. `np.split` without an axis cuts "
-        "the tokens in two; and d_ff isn't the width of what comes out. → Along which axis is "
-        "the product cut, and at which column?",
+        "cut along the first axis | What you've cut doesn't fit together: `np.split` cuts along "
+        "the first axis if it isn't told another, which divides the tokens, or the rows of the "
+        "matrix. → Which axis holds the 2·d_ff columns?",
+    ),
+    wrong(
+        _cut_at_d,
+        "cut at column d | Only where d = d_ff do your halves fit together: you cut the product "
+        "after d columns, the width of a token. → How wide is the gate's half, and which matrix's "
+        "shape tells you?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: bend(g)),
@@ -189,6 +208,27 @@ _GATED_WRONG = [
         _gated(join=lambda bend, g, up: g * up),
         "no activation | You multiply the two halves as they are. That's bilinear, and a gate of "
         "−4 lets through as much as one of 4. → What happens to the gate before it's multiplied?",
+    ),
+    wrong(
+        _gated(join=lambda bend, g, up: bend(g) * g),
+        "the gate gates itself | You multiply the bent gate by the gate, and never use the other "
+        "half. → Which two halves does the formula multiply?",
+    ),
+    wrong(
+        _gated(join=lambda bend, g, up: bend(up) * up),
+        "the other half gates itself | You bend the second half of the columns and multiply it by "
+        "itself, so that the gate has no part in it. → Which half does the text call the gate's?",
+    ),
+    wrong(
+        _gated(join=lambda bend, g, up: g * _sigmoid(up) if bend is silu else bend(g) * up),
+        "the sigmoid of the other half | In SiLU you multiply the gate by the sigmoid of the other "
+        "half, which is a GLU read from the wrong side. → Of which number is the sigmoid in "
+        "g·σ(g)?",
+    ),
+    wrong(
+        _before,
+        "the token bent | You apply the activation to the token, before the product. → What does "
+        "the activation's bracket hold in the formula?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: bend(g) + up),
@@ -268,6 +308,36 @@ _GATED_WRONG = [
         _gated(gelu=_by_math),
         "math.erf of an array | Your exact GELU stops with a TypeError: `math.erf` takes one "
         "number. → Which function of numpy makes one that takes arrays out of it?",
+    ),
+    wrong(
+        _gated(gelu=lambda x: 0.5 * x * (1.0 + _erf(x) / sqrt(2.0))),
+        "√2 outside of erf | In the exact GELU you divide the error function by √2, and not what "
+        "it's of. → Where does the bracket of `erf` close in the formula?",
+    ),
+    wrong(
+        _gated(gelu=lambda x: 0.5 * x + _erf(x / sqrt(2.0))),
+        "a bracket lost in the exact GELU | In the exact GELU g/2 multiplies the 1 alone, and the "
+        "error function is added to it. → What does the outer bracket of the formula hold?",
+    ),
+    wrong(
+        _gated(gelu_tanh=lambda x: 0.5 * x + np.tanh(sqrt(2.0 / pi) * (x + 0.044715 * x**3))),
+        "a bracket lost in GELU by tanh | In the GELU by tanh g/2 multiplies the 1 alone, and the "
+        "tanh is added to it. → What does the outer bracket of the formula hold?",
+    ),
+    wrong(
+        _gated(gelu_tanh=lambda x: 0.5 * x * (1.0 + sqrt(2.0 / pi) * np.tanh(x + 0.044715 * x**3))),
+        "√(2/π) outside of tanh | In the GELU by tanh you multiply the tanh by √(2/π), and not "
+        "what it's of. → Which bracket does the factor stand in?",
+    ),
+    wrong(
+        _gated(gelu_tanh=_tanh(lambda x: np.sqrt(2.0 / pi * (x + 0.044715 * x**3)))),
+        "the root of everything | In the GELU by tanh you take the root of the whole product, "
+        "which is NaN below 0. → Where does the root end in the formula?",
+    ),
+    wrong(
+        _gated(down=lambda h, w: h @ w.T),
+        "W_d turned | Only where d = d_ff does your last product run: you multiply by the "
+        "transpose of `w_down`. → Which of its two sizes meets the d_ff columns?",
     ),
     wrong(
         _gated(down=lambda h, w: h),
@@ -397,7 +467,7 @@ def add_and_normalise(
     Returns
     -------
     normed, stream : float arrays, (..., d)
-        Computed in float32 where float16 comes in.
+        In float32 where only float16 comes in.
     """
     normed, total = _added()(stream, update, gamma, eps)
     return normed, total
@@ -414,6 +484,7 @@ def _root(x: NDArray, eps: float) -> NDArray:
 def _added(
     *,
     wide: Callable[[NDArray], NDArray] = _widened,
+    widen_sum: Callable[[NDArray], NDArray] = lambda total: total,
     add: Callable[[NDArray, NDArray], NDArray] = lambda stream, update: stream + update,
     of: Callable[[NDArray, NDArray, NDArray], NDArray] = lambda total, stream, update: total,
     before: Callable[[NDArray], NDArray] = lambda x: x,
@@ -427,21 +498,25 @@ def _added(
         with np.errstate(all="ignore"):
             s, u, g = wide(stream), wide(update), wide(gamma)
             total = add(s, u)
-            x = before(of(total, s, u))
-            normed = finish(x / size(x, eps), g).astype(stream.dtype)
-            return returns(normed, total.astype(stream.dtype), stream)
+            x = before(of(widen_sum(total), s, u))
+            return returns(finish(x / size(x, eps), g), total, stream)
 
     return step
 
 
 def _stream(
-    *shape: int, spread: float = 100.0, dtype: str = "float64", **more: Any
+    *shape: int,
+    spread: float = 100.0,
+    dtype: str = "float64",
+    of_update: str | None = None,
+    **more: Any,
 ) -> Callable[[int], dict[str, Any]]:
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 2, *shape])
+        update = spread * (draw(rng, *shape, spread=0.6) - 0.3)
         return {
             "stream": (spread * (draw(rng, *shape) + 0.7)).astype(dtype),
-            "update": (spread * (draw(rng, *shape, spread=0.6) - 0.3)).astype(dtype),
+            "update": update.astype(of_update or dtype),
             "gamma": (draw(rng, shape[-1], spread=0.4) + 1.5).astype(dtype),
             **more,
         }
@@ -458,7 +533,10 @@ _ADDED_CASES = [
             "gamma": np.ones(2),
         },
     ),
-    case("4 tokens of width 3 | the stream goes on as it is", _stream(4, 3)),
+    case(
+        "4 tokens in float32, an update in float16 | the stream stays in float32",
+        _stream(4, 3, dtype="float32", of_update="float16"),
+    ),
     case(
         "2 sequences of 3 tokens, ε = 0.1 | each token alone", _stream(2, 3, 5, spread=1.0, eps=0.1)
     ),
@@ -472,15 +550,20 @@ _ADDED_CASES = [
     ),
     case("tiny numbers, ε by default | ε is 10⁻⁶", _stream(2, 4, spread=0.002)),
     case(
-        "float32, 3 tokens | the same in fewer digits", _stream(3, 4, spread=10.0, dtype="float32")
-    ),
-    case(
         "float16, numbers near 500 | their squares have no room in float16",
         _stream(3, 4, spread=500.0, dtype="float16"),
     ),
     case(
         "float16, tiny numbers, ε = 10⁻⁹ | nor have these",
         _stream(3, 4, spread=0.0002, dtype="float16", eps=1e-9),
+    ),
+    case(
+        "float16, 40,000 + 40,000 | nor has the sum",
+        {
+            "stream": np.array([[40_000, 0], [-60_000, 300]], dtype=np.float16),
+            "update": np.array([[40_000, 0], [-20_000, 100]], dtype=np.float16),
+            "gamma": np.array([1.0, 2.0], dtype=np.float16),
+        },
     ),
 ]
 
@@ -491,12 +574,66 @@ def _in_place(stream: NDArray, update: NDArray, gamma: NDArray, eps: float = 1e-
     return normed, stream
 
 
+def _update_alone(stream: NDArray, update: NDArray, gamma: NDArray, eps: float = 1e-6) -> Any:
+    normed, total = _added()(stream, update, gamma, eps)
+    return normed, update.astype(total.dtype)
+
+
+def _eps_in_half(stream: NDArray, update: NDArray, gamma: NDArray, eps: float = 1e-6) -> Any:
+    return _added()(stream, update, gamma, stream.dtype.type(eps))
+
+
 _ADDED_WRONG = [
     wrong(
         _added(wide=lambda x: x),
-        "squared in float16 | In float64 and float32 you're right. In float16 300² is above the "
-        "largest number, 65,504, and small squares become 0. → In which dtype is the mean square "
-        "to be taken?",
+        "all in float16 | In float64 and float32 you're right. In float16 300² is above the "
+        "largest number, 65,504, and small squares become 0. → Before which line do stream and "
+        "update have to become float32?",
+    ),
+    wrong(
+        _added(
+            wide=lambda x: x,
+            widen_sum=_widened,
+            returns=lambda normed, total, stream: (normed.astype(stream.dtype), total),
+        ),
+        "added in float16 | You widen the sum, to square it in float32. The sum itself was made in "
+        "float16, where 40,000 + 40,000 is infinite. → Before which line do stream and update have "
+        "to become float32?",
+    ),
+    wrong(
+        _added(
+            wide=lambda x: x,
+            size=lambda x, eps: np.sqrt(
+                np.mean(x**2, axis=-1, keepdims=True, dtype=np.float32) + eps
+            ),
+        ),
+        "squared in float16, averaged in float32 | Your mean is taken in float32, of squares that "
+        "were made in float16: 300² is infinite by then, and 0.0001² is 0. → Which line has to "
+        "come before the one that squares?",
+    ),
+    wrong(
+        _added(wide=lambda x: x, add=lambda stream, update: _widened(stream + update)),
+        "added in float16, then widened | Your results are float32, but the sum was made before, "
+        "in float16, where 40,000 + 40,000 is infinite. → Are stream and update widened before "
+        "they're added, or is their sum?",
+    ),
+    wrong(
+        _added(
+            returns=lambda normed, total, stream: (
+                normed.astype(stream.dtype),
+                total.astype(stream.dtype),
+            )
+        ),
+        "brought back to float16 | You compute in float32, as you should, and bring the stream "
+        "back to float16, where 40,000 + 40,000 is infinite. → In which dtype does the text return "
+        "both results?",
+    ),
+    wrong(
+        _added(returns=lambda normed, total, stream: (normed.astype(stream.dtype), total)),
+        "what is read in float16 | this exercise uses float32 for both results; you bring back to "
+        "float16 what the next sublayer reads, as fast kernels do. → In which dtype does the text "
+        "hand it on?",
+        variant=True,
     ),
     wrong(
         _added(of=lambda total, stream, update: update),
@@ -512,6 +649,11 @@ _ADDED_WRONG = [
         _added(returns=lambda normed, total, stream: (normed, stream)),
         "the old stream handed on | Your `normed` is right, but you hand on the stream without the "
         "update, so that what the sublayer said is lost. → What do later blocks add to?",
+    ),
+    wrong(
+        _update_alone,
+        "the update handed on | Your `normed` is right, but you hand on the update without the "
+        "stream. → What is the stream a sum of?",
     ),
     wrong(
         _added(returns=lambda normed, total, stream: (normed, normed)),
@@ -578,6 +720,27 @@ _ADDED_WRONG = [
         "→ What does `mean()` cover when it isn't told an axis?",
     ),
     wrong(
+        _added(size=lambda x, eps: np.sqrt((x**2).mean(axis=-1) + eps)),
+        "keepdims forgotten | Your mean squares have lost their last axis. With one token that "
+        "goes unnoticed, with as many tokens as numbers in each the wrong ones are divided, and "
+        "else the shapes don't fit. → What keeps an axis of length 1?",
+    ),
+    wrong(
+        _eps_in_half,
+        "ε in float16 | You bring ε to the dtype of the stream. In float16 10⁻⁹ is 0. → In which "
+        "dtype is it to be added?",
+    ),
+    wrong(
+        _added(finish=lambda h, gamma: h / gamma),
+        "divided by γ | With γ = 1 you're right; else you divide by it. → By which operation does "
+        "γ enter the formula?",
+    ),
+    wrong(
+        _added(add=lambda stream, update: stream + update / _root(update, 1e-6)),
+        "the update normalised, then added | You normalise the update before it's added to the "
+        "stream. → What is the norm of: one of the two, or their sum?",
+    ),
+    wrong(
         _added(finish=lambda h, gamma: h),
         "γ left out | With γ = 1 you're right; else what the model has learned is missing. → "
         "Which argument does your function never use?",
@@ -631,25 +794,25 @@ def _added_loops(stream: Any, update: Any, gamma: Any, eps: float = 1e-6) -> Any
     for place in np.ndindex(stream.shape[:-1]):
         square = sum(float(a) ** 2 for a in total[place]) / stream.shape[-1]
         normed[place] = total[place] * gamma.astype(float) / sqrt(square + eps)
-    return normed.astype(stream.dtype), total.astype(stream.dtype)
+    return normed, total
 
 
-def _added_in_half(stream: Any, update: Any, gamma: Any, eps: float = 1e-6) -> Any:
-    """Add in the dtype that came, and widen the sum only; round before γ, as Llama does."""
-    total = stream + update
-    x = total.astype(np.float64)
-    length = np.linalg.norm(x, axis=-1, keepdims=True)
-    unit = (x * sqrt(x.shape[-1]) / np.hypot(length, sqrt(x.shape[-1] * eps))).astype(total.dtype)
-    return gamma * unit, total
+def _added_by_type(stream: Any, update: Any, gamma: Any, eps: float = 1e-6) -> Any:
+    """Find the type that has room for all, and let numpy add in it; divide by a length."""
+    room = np.result_type(stream, update, np.float32)
+    total = np.add(stream, update, dtype=room)
+    length = np.linalg.norm(total, axis=-1, keepdims=True)
+    d = stream.shape[-1]
+    return (total * sqrt(d) / np.hypot(length, sqrt(d * eps)) * gamma).astype(room), total
 
 
 def _added_torch(stream: Any, update: Any, gamma: Any, eps: float = 1e-6) -> Any:
     import torch
 
-    total = stream + update
-    x = total.double()
-    normed = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * gamma
-    return normed.to(stream.dtype), total
+    room = torch.promote_types(stream.dtype, torch.float32)
+    total = stream.to(room) + update.to(room)
+    normed = total * torch.rsqrt(total.square().mean(-1, keepdim=True) + eps) * gamma
+    return normed, total
 
 
 ADD_NORM = Exercise(
@@ -662,14 +825,14 @@ ADD_NORM = Exercise(
     misconceptions=_ADDED_WRONG,
     alternatives=[
         ("loops", _added_loops),
-        ("added in half precision", _added_in_half),
+        ("a type with room", _added_by_type),
         Alternative(name="torch", right=_added_torch, backend="torch"),
     ],
     hints=[
         "Add first. The sum is the new stream; a copy of it is normalised for the next sublayer, "
         "and the stream itself never is.",
-        "What is squared has to have room. `x.astype(np.float32)` before anything is squared, and "
-        "back to `stream.dtype` at the end.",
+        "A sum needs room, too, and so does a square. Where float16 comes in, "
+        "`x.astype(np.float32)` belongs before the sum, and nothing is brought back.",
         "`total = wide(stream) + wide(update)`, `normed = gamma * total / np.sqrt((total**2)"
         ".mean(axis=-1, keepdims=True) + eps)`, where `wide` leaves float64 alone.",
     ],

@@ -100,6 +100,11 @@ def _interleaved(fused: NDArray, h: int) -> Any:
     return np.moveaxis(np.moveaxis(parts, -1, -2), -3, 0).swapaxes(-3, -2)
 
 
+def _keys_first(fused: NDArray, h: int) -> Any:
+    q, k, v = _side_by_side(fused, h)
+    return k, q, v
+
+
 def _values_second(fused: NDArray, h: int) -> Any:
     q, k, v = _side_by_side(fused, h)
     return q, v, k
@@ -220,6 +225,7 @@ _CASES = [
     case("one token, 2 heads | values have to be found among 12 columns", _drawn(n=1, d=4, h=2)),
     case("4 tokens, 3 heads | everything together", _drawn(n=4, d=6, h=3, spread=0.7)),
     case("2 sequences of 3 tokens, 2 heads | a batch", _drawn(2, n=3, d=8, h=2)),
+    case("2 tokens of small numbers | ε counts", _drawn(n=2, d=4, h=1, spread=0.02)),
 ]
 
 
@@ -317,6 +323,11 @@ def _half_repaired() -> list[Misconception]:
     return found
 
 
+def _attention_lost(x: NDArray, weights: Weights, n_heads: int) -> Any:
+    with_attention = _block(around=lambda x, f, norm: x)(x, weights, n_heads)
+    return _block()(x, weights, n_heads) - with_attention + x
+
+
 _WRONG = [
     wrong(
         gpt2_block_broken,
@@ -354,6 +365,27 @@ _WRONG = [
         "zeros stand behind the point?",
     ),
     wrong(
+        _block(bend=lambda y: y * (1.0 + np.tanh(sqrt(2 / pi) * (y + 0.044715) * y**3)) / 2),
+        "a bracket of GELU too early | In GELU the bracket closes before the cube, which "
+        "multiplies it now. → What does the number 0.044715 multiply in the formula?",
+    ),
+    wrong(
+        _block(bend=lambda y: 2 * gelu_tanh(y)),
+        "½ lost in GELU | GELU is twice as large as it should be: a division got lost. → What are "
+        "the smallest and largest values of 1 + tanh?",
+    ),
+    wrong(
+        _block(parts=_keys_first),
+        "queries and keys changed places | The three faults are mended, but the first third of the "
+        "columns is taken for keys and the second for queries. → In which order does `c_attn` hold "
+        "them?",
+    ),
+    wrong(
+        _block(scale=lambda d, h: sqrt(3 * d // h)),
+        "scaled by √(3d/h) | Scores are divided by the root of three heads' width. → How many "
+        "terms has the product of a query and a key?",
+    ),
+    wrong(
         _block(parts=_thirds_of_the_text),
         "the 3 before the tokens | You reshape to an axis of 3 that stands before the tokens, so "
         "that the first third of the *text* makes queries. → Which axis does a reshape split?",
@@ -367,6 +399,26 @@ _WRONG = [
         _block(around=_no_sum),
         "the network's answer alone | The network's answer stands in the place of the stream. → "
         "What is it to be added to?",
+    ),
+    wrong(
+        _block(around=lambda x, f, norm: norm(x) + f(x)),
+        "norm and stream changed places | The network reads the stream as it is, and its output is "
+        "added to the normalised one. → Which of the two belongs inside of f(…) in x + f(Norm(x))?",
+    ),
+    wrong(
+        _block(around=lambda x, f, norm: _no_norm(x + norm(x), f, norm)),
+        "the norm added to the stream | You add the normalised tokens to the stream, and the "
+        "network reads the sum. → What is added to the stream in x + f(Norm(x))?",
+    ),
+    wrong(
+        _block(first=_no_sum),
+        "attention's answer alone | The three faults are mended, but attention's output replaces "
+        "the stream now. → What did the broken program add it to?",
+    ),
+    wrong(
+        _attention_lost,
+        "attention lost | The network's output is added to the tokens as they came in, so that "
+        "attention's part is missing from the stream. → What is the sum behind attention for?",
     ),
     wrong(
         _block(first=_lost),
@@ -418,6 +470,31 @@ _WRONG = [
         _block(standardise=lambda y: y / np.sqrt((y**2).mean(axis=-1, keepdims=True) + 1e-5)),
         "RMSNorm | The three faults are mended, and the norms no longer take the mean away. → "
         "Which norm has GPT-2?",
+    ),
+    wrong(
+        _block(standardise=lambda y: standard(y, eps=1e-6)),
+        "ε = 10⁻⁶ | The three faults are mended, and your norms have ε = 10⁻⁶, as Llama's block "
+        "above. It's seen where numbers are small. → Which ε has the broken program?",
+    ),
+    wrong(
+        _block(standardise=lambda y: standard(y, eps=0.0)),
+        "no ε | The three faults are mended, and your norms have lost their ε, or a far smaller "
+        "one has taken its place. It's seen where numbers are small. → Which ε has the broken "
+        "program?",
+    ),
+    wrong(
+        _block(
+            standardise=lambda y: (
+                (y - y.mean(axis=-1, keepdims=True)) / (y.std(axis=-1, keepdims=True) + 1e-5)
+            )
+        ),
+        "ε outside the root | The three faults are mended, and your norms add ε to the standard "
+        "deviation. It's seen where numbers are small. → To what does the broken program add it?",
+    ),
+    wrong(
+        _block(standardise=lambda y: standard(y, ddof=1)),
+        "divided by d − 1 | The three faults are mended, and the variance in your norms is that of "
+        "a sample, divided by d − 1. → By what did the broken program divide?",
     ),
     wrong(
         _block(biases=False),

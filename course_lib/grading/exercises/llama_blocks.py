@@ -93,6 +93,21 @@ def _turned_neighbours(x: NDArray, angles: NDArray) -> NDArray:
     return np.stack([a * cos - b * sin, a * sin + b * cos], axis=-1).reshape(x.shape)
 
 
+def _as_a_whole(heads: NDArray, base: float) -> NDArray:
+    """Turn what is side by side in all heads, as if it were one wide head."""
+    x = merge(heads)
+    return split(_turned(x, _angles(x.shape[-2], x.shape[-1], base)), heads.shape[-3])
+
+
+def _by_rows(x: NDArray, w: NDArray) -> NDArray:
+    return x @ w.T
+
+
+def _as_it_lies(x: NDArray, w: NDArray) -> NDArray:
+    """Multiply without the transpose wherever the widths allow it."""
+    return x @ w if w.shape[0] == x.shape[-1] else x @ w.T
+
+
 def _grouped(x: NDArray, times: int) -> NDArray:
     return x.repeat(times, axis=-3)
 
@@ -119,13 +134,16 @@ def _block(
     around: tuple[Around, Around] = (_pre, _pre),
     norms: tuple[str, str] = (_FIRST, _SECOND),
     rms: Callable[..., NDArray] = _rms,
-    linear: Callable[[NDArray, NDArray], NDArray] = lambda x, w: x @ w.T,
+    linear: Callable[[NDArray, NDArray], NDArray] = _by_rows,
+    linear_out: Callable[[NDArray, NDArray], NDArray] | None = None,
     names: Mapping[str, str] = {},
     split: Callable[[NDArray, int], NDArray] = split,
     merge: Callable[[NDArray], NDArray] = merge,
     angles: Callable[[int, int, float], NDArray] = _angles,
     turn: Callable[[NDArray, NDArray], NDArray] = _turned,
     turns: str = "qk",
+    turn_first: bool = False,
+    raw: str = "",
     share: Callable[[NDArray, int], NDArray] = _grouped,
     scale: Callable[[int, int, int, int], float] = lambda width, d, h, h_kv: sqrt(width),
     seen: Callable[[int], NDArray] = _causal,
@@ -161,17 +179,21 @@ def _block(
 
         def attention(y: NDArray) -> NDArray:
             heads = {"q": n_heads, "k": n_kv_heads, "v": n_kv_heads}
-            z = {letter: split(linear(y, w[letter]), h) for letter, h in heads.items()}
+            read = {letter: x if letter in raw else y for letter in heads}
+            z = {letter: split(linear(read[letter], w[letter]), h) for letter, h in heads.items()}
             width = z["q"].shape[-1]
             at = angles(y.shape[-2], width, base_of(base))
-            z |= {letter: turn(z[letter], at) for letter in turns}
+            if turn_first:
+                z |= {letter: _as_a_whole(z[letter], base) for letter in turns}
+            else:
+                z |= {letter: turn(z[letter], at) for letter in turns}
             k, v = (share(z[letter], n_heads // n_kv_heads) for letter in "kv")
             scores = z["q"] @ k.swapaxes(-2, -1)
             scores = scores / scale(width, y.shape[-1], n_heads, n_kv_heads)
             mask = seen(y.shape[-2])
             table = weigh(scores) * mask if late else weigh(np.where(mask, scores, hidden))
             out = merge(table @ v)
-            return linear(out, w["o"]) if project else out
+            return (linear_out or linear)(out, w["o"]) if project else out
 
         def network(y: NDArray) -> NDArray:
             return linear(gate(linear(y, w["gate"]), linear(y, w["up"])), w["down"])
@@ -292,6 +314,13 @@ def _stops(where: Callable[[NDArray, Weights, int, int], bool], message: str) ->
 _whole_width = _stops(
     lambda x, weights, h, h_kv: len(weights[_ATTENTION["q"]]) != x.shape[-1], "cannot reshape array"
 )
+_before_the_swap = _stops(
+    lambda x, weights, h, h_kv: x.shape[-2] != h or x.shape[-2] != h_kv, "positions must be"
+)
+_wide_frequencies = _stops(
+    lambda x, weights, h, h_kv: len(weights[_ATTENTION["q"]]) != h * x.shape[-1],
+    "frequencies must have",
+)
 _without_batch = _stops(lambda x, weights, h, h_kv: x.ndim > 2, "too many values to unpack")
 _without_groups = _stops(lambda x, weights, h, h_kv: 1 < h_kv < h, "cannot be broadcast together")
 _from_the_front = _stops(
@@ -374,10 +403,42 @@ _WRONG = [
         "is RMSNorm. → What does RMSNorm do with a token's mean?",
     ),
     wrong(
-        _block(linear=lambda x, w: x @ w if w.shape[0] == x.shape[-1] else x @ w.T),
+        _block(linear=_as_it_lies),
         "square matrices not transposed | You multiply by a matrix as it lies wherever the widths "
         "allow it. Square ones allow it always. → Which of the two sizes stands first in a "
         "checkpoint?",
+    ),
+    wrong(
+        _block(turn_first=True),
+        "turned before cut into heads | With one head you're right. With more you turn queries and "
+        "keys before they're cut into heads, so that pairs lie half of *all* columns apart, in two "
+        "different heads. → Which of the two comes first: cutting or turning?",
+    ),
+    wrong(
+        _block(linear_out=_as_it_lies),
+        "o_proj not transposed | The other matrices are used rightly. By `o_proj` you multiply as "
+        "it lies, wherever it's square. → Which of its two sizes comes first in a checkpoint?",
+    ),
+    wrong(
+        _block(raw="kv"),
+        "keys and values of the stream | Your queries are made from normalised tokens, and keys "
+        "and values from the stream as it is. → How many of the three read the norm's output?",
+    ),
+    wrong(
+        _block(raw="v"),
+        "values of the stream | Your queries and keys are made from normalised tokens, and values "
+        "from the stream as it is. → How many of the three read the norm's output?",
+    ),
+    wrong(
+        _before_the_swap,
+        "turned before the axes are swapped | Chapter 08's function takes the last axis but one "
+        "for the tokens. With you heads stand there when you call it. → In which shape has it to "
+        "be given queries: (…, n, h, w) or (…, h, n, w)?",
+    ),
+    wrong(
+        _wide_frequencies,
+        "frequencies for the width d | Only where a head is as wide as the model does your program "
+        "run: you ask for the frequencies of d columns. → How wide is what you turn?",
     ),
     wrong(
         _block(turns=""),
@@ -470,6 +531,11 @@ _WRONG = [
         ),
         "heads interleaved again | What the heads say is put together number by number, and not "
         "head beside head. → In which order do the rows of `o_proj` expect them?",
+    ),
+    wrong(
+        _block(scale=lambda width, d, h, h_kv: sqrt(h)),
+        "scaled by √h | You divide scores by the root of the number of heads, and not of a head's "
+        "width. → How many terms has a score?",
     ),
     wrong(
         _block(scale=lambda width, d, h, h_kv: 1.0),
@@ -582,6 +648,11 @@ _WRONG = [
         _block(gate=lambda g, up: up / (1.0 + np.exp(-g))),
         "gated by a sigmoid | Your gate is σ(g), and SiLU is g·σ(g). → What is missing in front of "
         "the sigmoid?",
+    ),
+    wrong(
+        _block(gate=lambda g, up: g / (1.0 + np.exp(-up))),
+        "the sigmoid of up | You multiply the gate by the sigmoid of what `up_proj` gives. → Of "
+        "which number is the sigmoid in g·σ(g)?",
     ),
     wrong(
         _block(gate=lambda g, up: np.maximum(g, 0) * up),

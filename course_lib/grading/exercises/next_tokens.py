@@ -63,7 +63,7 @@ def _inside(documents: NDArray) -> NDArray:
 
 
 def _mean(losses: NDArray, counts: NDArray) -> Any:
-    return losses[counts].mean()
+    return losses[counts].sum() / counts.sum()
 
 
 def _of_targets(ids: NDArray, counts: NDArray, n_bytes: NDArray) -> Any:
@@ -126,7 +126,10 @@ def _packed(
 
 _LOSS_CASES = [
     case("one text of 2 tokens | one token is predicted", _packed("AA")),
-    case("2 texts of 5 tokens | 8 are predicted, and all count alike", _packed("AAAAA", "BBBBB")),
+    case(
+        "one text of 10 tokens in 2 rows | the first token of a row isn't predicted",
+        _packed("AAAAA", "AAAAA"),
+    ),
     case(
         "2 texts in one row | nobody foresees where a text begins", _packed("AAAABBB", plain=True)
     ),
@@ -184,6 +187,19 @@ def _unshifted(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArr
         return loss, losses[counts].sum() / log(2) / n_bytes[ids[counts]].sum()
 
 
+def _flattened(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    flat = logits.reshape(1, -1, logits.shape[-1]), ids.reshape(1, -1), documents.reshape(1, -1)
+    return _loss()(*flat, n_bytes)
+
+
+def _twice(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    with np.errstate(all="ignore"):
+        losses, targets = -_taken(_log_softmax(logits[:, :-2]), ids[:, 2:]), ids[:, 2:]
+        counts = (documents[:, 2:] == documents[:, :-2]) & (documents[:, 2:] != -1)
+        loss = losses[counts].sum() / counts.sum()
+        return loss, losses[counts].sum() / log(2) / n_bytes[targets[counts]].sum()
+
+
 def _rolled(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
     """Shift with np.roll, so that the last place predicts the first token."""
     targets, others = np.roll(ids, -1, axis=1), np.roll(documents, -1, axis=1)
@@ -206,6 +222,27 @@ def _by_texts(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArra
     return np.mean([text.mean() for text in texts]), bits
 
 
+def _by_real_tokens(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    loss, bits = _loss()(logits, ids, documents, n_bytes)
+    return loss * _inside(documents).sum() / (documents != -1).sum(), bits
+
+
+def _bits_by(tokens: Callable[[NDArray], Any]) -> Callable[..., Any]:
+    """Return the loss, with its bits for another number of tokens."""
+
+    def computed(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+        loss, bits = _loss()(logits, ids, documents, n_bytes)
+        return loss, bits * tokens(documents) / _inside(documents).sum()
+
+    return computed
+
+
+def _bits_of_rows(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    loss, _ = _loss()(logits, ids, documents, n_bytes)
+    rows = zip(logits, ids, documents, strict=True)
+    return loss, np.mean([_loss()(*(x[None] for x in row), n_bytes)[1] for row in rows])
+
+
 def _without_free_bits(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
     return (
         _loss()(logits, ids, documents, n_bytes)[0],
@@ -225,6 +262,44 @@ _LOSS_WRONG = [
         _unshifted,
         "not shifted | You score each token with the logits at its own place, where the model has "
         "already read it. → At which place is the token at t + 1 foreseen?",
+    ),
+    wrong(
+        _loss(
+            pick=lambda logs, ids: _taken(logs[:, :-1], ids[:, :-1]),
+            size=lambda ids, counts, n_bytes: n_bytes[ids[:, :-1][counts]].sum(),
+        ),
+        "the last place of both dropped | You've dropped the last place of `logits` and of `ids`, "
+        "so that each token is still scored with the logits at its own place, where the model has "
+        "already read it. → Which of the two loses its last place, and which its first?",
+    ),
+    wrong(
+        _loss(pick=lambda logs, ids: _taken(logs[:, :-1], ids[:, :-1])),
+        "the last place of both dropped, bytes of the next | You score each token with the logits "
+        "at its own place, where the model has already read it; only its bytes are those of the "
+        "next. → Which of `logits` and `ids` loses its last place, and which its first?",
+    ),
+    wrong(
+        _loss(pick=lambda logs, ids: _taken(logs[:, 1:], ids[:, 1:])),
+        "the first place of both dropped | You've dropped the first place of `logits` and of "
+        "`ids`, so that each token is still scored with the logits at its own place, where the "
+        "model has already read it. → Which of the two loses its last place, and which its first?",
+    ),
+    wrong(
+        _flattened,
+        "rows put end to end | You flatten the batch before you shift, so that the last token of a "
+        "row predicts the first of the next row. The model reads each row alone. → Along which "
+        "axis is shifted, and when may the batch be flattened?",
+    ),
+    wrong(
+        _twice,
+        "shifted twice | You score the token at t + 2 with the logits at t. That happens if ids "
+        "that are shifted already are shifted once more. → How far behind its logits is the token "
+        "that's predicted?",
+    ),
+    wrong(
+        _loss(counted=lambda documents: _inside(documents) & (documents[:, 1:] > 0)),
+        "text 0 taken for padding | You leave out the text with the number 0. Padding is −1. → "
+        "Does your comparison with 0 hold for 0 itself?",
     ),
     wrong(
         _loss(pick=lambda logs, ids: _taken(logs[:, 1:], ids[:, :-1])),
@@ -297,6 +372,39 @@ _LOSS_WRONG = [
         "a mean of ratios | Your loss is right. You divide the bits of each token by its own bytes "
         "and average that, so that a byte of a long token counts for less. → What is divided by "
         "what, and how often?",
+    ),
+    wrong(
+        _by_real_tokens,
+        "a mean over all tokens | Your bits per byte are right, and for the loss you divide by the "
+        "number of tokens that aren't padding. The first of a text isn't predicted. → How many "
+        "predictions count?",
+    ),
+    wrong(
+        _bits_by(lambda documents: (documents != -1).sum()),
+        "bits of all tokens | Your loss is right. For the bits you multiply it by the number of "
+        "tokens, the first of a text among them, which isn't predicted. → How many predictions "
+        "count?",
+    ),
+    wrong(
+        _bits_by(lambda documents: documents.size),
+        "bits of all places | Your loss is right. For the bits you multiply it by the number of "
+        "all places, padding among them. → How many predictions count?",
+    ),
+    wrong(
+        _bits_of_rows,
+        "bits of rows averaged | Your loss is right. You divide the bits of each row by its bytes "
+        "and average that, so that a byte in a short row counts for more. → What is divided by "
+        "what, and how often?",
+    ),
+    wrong(
+        _loss(bits=lambda loss, tokens, size: size / (loss * tokens / log(2))),
+        "bytes per bit | Your loss is right, and the other number is upside down. → Which of bits "
+        "and bytes stands below the line?",
+    ),
+    wrong(
+        _loss(returns=lambda loss, bits: (bits, loss)),
+        "results changed places | Both results are right, in the other order. → Which one does the "
+        "docstring name first?",
     ),
     wrong(
         _loss(bits=lambda loss, tokens, size: loss * tokens / log(10) / size),
@@ -486,6 +594,8 @@ class Probed:
         Whether all tokens but number 2 are the same to the model.
     noise : float, default 0
         Rounding: how far any token moves all outputs.
+    weak : float, default 1
+        By which factor the first token moves outputs less than the others do.
     width : int, default 4
         Of the outputs: 1, or 4 numbers whose sum is 0, of which two are moved by the tokens at
         even places, and two by those at odd ones.
@@ -508,6 +618,7 @@ class Probed:
         seed: int,
         alike: bool = False,
         noise: float = 0.0,
+        weak: float = 1.0,
         width: int = 4,
     ) -> None:
         rng = np.random.default_rng([seed, 6])
@@ -517,6 +628,7 @@ class Probed:
             self._tokens[:] = np.where(np.arange(vocab_size) == 2, 1.0, -0.5)
         signs = np.where(np.add.outer(*(np.arange(len(seen)),) * 2) % 3 == 0, -1.0, 1.0)
         self._places = signs * rng.uniform(0.5, 1.5, seen.shape)
+        self._places[:, 0] *= weak
 
     def __repr__(self) -> str:
         return self._name
@@ -671,8 +783,8 @@ _PROBE_CASES = [
         _subject(_SECRET, np.tri(5, dtype=bool), vocab_size=6, alike=True),
     ),
     case(
-        "outputs with rounding | 10⁻¹⁰ is no influence",
-        _subject(_SECRET, _prefix(6, 5), noise=1e-10),
+        "rounding, and a weak first token | 10⁻¹⁰ is no influence, and 10⁻⁴ is one",
+        _subject(_SECRET, _prefix(6, 5), noise=1e-10, weak=1e-4),
     ),
 ]
 
@@ -681,11 +793,23 @@ def _by_table(seen: NDArray, wrong: Callable[[NDArray], bool]) -> int:
     return 1 if not np.triu(seen, 1).any() else (0 if wrong(seen) else 2)
 
 
+def _to_the_last_try(model: Any, ids: NDArray, vocab_size: int) -> Any:
+    before, n = model(ids), len(ids)
+    seen = np.zeros((n, n), dtype=bool)
+    for j in range(n):
+        for other in range(vocab_size):
+            now = model(np.where(np.arange(n) == j, other, ids))
+            seen[:, j] |= _moved(now, before)
+            before = now
+    return seen, _no_later(seen), _family(_no_later(seen), seen)
+
+
 _PROBE_WRONG = [
     wrong(
         _probe(others=lambda token, v: [(token + 1) % v]),
-        "one other token | You try a single other token, the next one. If the model happens to "
-        "treat the two alike, nothing moves. → How many other tokens are there?",
+        "one other token | You miss an influence that only some tokens show: either you try too "
+        "few others, such as the next one alone, or you ask of *all* tries that they move the "
+        "output. → How many of all other tokens have to move it?",
     ),
     wrong(
         _probe(others=lambda token, v: [0]),
@@ -697,6 +821,27 @@ _PROBE_WRONG = [
         "replaced by the last token | Only the last token of the vocabulary counts with you: "
         "either you try no other, or each try overwrites what the one before has found. → What if "
         "the token *is* that one?",
+    ),
+    wrong(
+        _probe(others=lambda token, v: list(range(1, v + 1))),
+        "past the vocabulary | You ask the model about a token that it doesn't have: the ids go "
+        "from 0 to `vocab_size` − 1. → At which number does your loop end?",
+    ),
+    wrong(
+        _probe(others=lambda token, v: [token + 1]),
+        "the token after the last | You try the next token, and after the last one there is none. "
+        "A single try isn't enough, either. → Which numbers are token ids?",
+    ),
+    wrong(
+        _to_the_last_try,
+        "compared with the try before | You compare each try with the one before, so that putting "
+        "a token back looks like an influence of the next. → With which outputs is every try to be "
+        "compared?",
+    ),
+    wrong(
+        _probe(moved=lambda a, b: (np.abs(a - b) > 1e-2).any(axis=-1)),
+        "too coarse | An influence of 10⁻⁴ is too small for you to be seen. → From which size on "
+        "does the text call a difference an influence?",
     ),
     wrong(
         _probe(moved=lambda a, b: (a != b).any(axis=-1)),
@@ -734,6 +879,17 @@ _PROBE_WRONG = [
         _probe(predicts=lambda seen: np.append(~np.diagonal(seen, 1), True)),
         "the next token alone | You ask whether a place sees the token right behind it. One that "
         "sees the token after that has seen too much as well. → Which tokens are *behind* place 0?",
+    ),
+    wrong(
+        _probe(predicts=lambda seen: np.asarray(~np.triu(seen, 2).any(axis=1))),
+        "the next token allowed | With you a place may see the token right behind it. That's the "
+        "one it is to predict. → On which diagonal does what is *behind* a place begin?",
+    ),
+    wrong(
+        _probe(predicts=lambda seen: ~_no_later(seen)),
+        "turned round, and what follows | Your `predicts` is True where a later token is seen, and "
+        "the family follows from that. → May a place that has seen the next token be trained to "
+        "predict it?",
     ),
     wrong(
         _probe(predicts=lambda seen: np.asarray(~np.tril(seen, -1).any(axis=1))),
@@ -833,8 +989,8 @@ _PROBE_WRONG = [
     ),
     wrong(
         _probe(family=lambda p, seen: 1 if p.all() else 0),
-        "two families | Table and places are right, and you know two families. → What is a model "
-        "whose first places look ahead and whose last ones don't?",
+        "two families | Table and places are right. You say 0 where some places before the last "
+        "can be trained. → How many places can in an encoder?",
     ),
     wrong(
         _probe(family=lambda p, seen: 1 if p.all() else (2 if p.any() else 0)),
