@@ -99,6 +99,59 @@ def _ends_last(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
     return found[-1] if found else None
 
 
+_MARKS = ("", "bert.", "model.", "transformer.")
+
+
+def _few_prefixes(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
+    names = (mark + stem + tail for mark in _MARKS)
+    return next((checkpoint[name] for name in names if name in checkpoint), None)
+
+
+def _pick(fits: Callable[[str, str, str], bool], which: int) -> Callable[..., Any]:
+    """Return what takes the first (0) or the last (−1) tensor whose name fits."""
+
+    def find(checkpoint: Checkpoint, stem: str, tail: str) -> Any:
+        found = [w for name, w in checkpoint.items() if fits(name, stem, tail)]
+        return found[which] if found else None
+
+    return find
+
+
+def _ends(name: str, stem: str, tail: str) -> bool:
+    return name.endswith(stem + tail)
+
+
+def _holds(name: str, stem: str, tail: str) -> bool:
+    return stem + tail in name
+
+
+def _holds_after_a_dot(name: str, stem: str, tail: str) -> bool:
+    return f".{stem}{tail}" in f".{name}"
+
+
+def _has_the_word(name: str, stem: str, tail: str) -> bool:
+    """Match a layer's tensors by their last words alone."""
+    words = tail.removeprefix("attn.") if "c_attn" in tail else tail
+    return f".{stem}" in f".{name}" and name.endswith(words)
+
+
+def _without(*tails: str) -> Callable[[Checkpoint, str, str], Any]:
+    """Return what overlooks some tensors."""
+    return lambda checkpoint, stem, tail: None if tail in tails else _named(checkpoint, stem, tail)
+
+
+def _by_place(checkpoint: Checkpoint, layer: int) -> Any:
+    """Take a layer's matrices in the order of the file."""
+    dot = f".{layer}."
+    own = [w for name, w in checkpoint.items() if dot in f".{name}" and "att" in name]
+    weights = [w for w in own if w.ndim == 2]
+    biases = [b for b in own if b.ndim == 1]
+    if _family(checkpoint) == "gpt2":
+        return _read()(checkpoint, layer)
+    biases += [np.zeros(len(weights[0]))] * (4 - len(biases))
+    return (*weights[:4], np.stack(biases[:4]))
+
+
 def _thirds(w: NDArray) -> Any:
     """Take queries, keys, values: side by side in the columns."""
     return np.split(w, 3, axis=-1)
@@ -119,6 +172,7 @@ def _read(
     out: Mapping[str, str] = _OUT,
     order: tuple[int, ...] = (0, 1, 2),
     missing: Callable[[list[Any], NDArray], Any] = _zeros,
+    absent: type[Exception] = KeyError,
     returns: Callable[[list[Any], NDArray], Any] = lambda weights, biases: (*weights, biases),
 ) -> Callable[..., Any]:
     """Return the reader with some steps replaced."""
@@ -130,12 +184,13 @@ def _read(
         def get(tail: str, required: bool = True) -> Any:
             found = find(checkpoint, stem, tail)
             if found is None and required:
-                raise KeyError(stem + tail)
+                raise absent(stem + tail)
             return found
 
         if family == "gpt2":
             weights = list(cut(get("attn.c_attn.weight")))
-            biases = list((cut_bias or cut)(get("attn.c_attn.bias")))
+            bias = get("attn.c_attn.bias", required=False)
+            biases = [None] * 3 if bias is None else list((cut_bias or cut)(bias))
         else:
             names = _BERT if family == "bert" else _LLAMA
             weights = [get(f"{name}.weight") for name in names]
@@ -151,9 +206,13 @@ def _read(
 
 def _checkpoint(
     family: str, n_layers: int, layer: int, d: int, *, prefix: str = "", biases: str = "qkvo",
-    backwards: bool = False,
+    order: str = "", also: str = "",
 ) -> Callable[[int], dict[str, Any]]:  # fmt: skip
-    """Draw a checkpoint: everything of attention, and something of what stands beside it."""
+    """Draw a checkpoint: everything of attention, and something of what stands beside it.
+
+    `also` adds names that look much the same: "cross" attention to another text, or a second,
+    smaller stack of "draft" layers and the scales of "quantised" matrices.
+    """
 
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 3, n_layers, layer, d])
@@ -165,22 +224,42 @@ def _checkpoint(
                 width = shape[-1] if family == "gpt2" else shape[0]
                 tensors[f"{prefix}{name}.bias"] = draw(rng, width) + 0.05
 
-        for i in reversed(range(n_layers)) if backwards else range(n_layers):
+        def draft(names: tuple[str, ...]) -> None:
+            for name in names if "draft" in also else ():
+                add(f"draft_layers.{layer}.self_attn.{name}", d, d, bias=False)
+
+        draft(("q_proj", "k_proj"))
+        for i in range(n_layers):
             stem = _STEM[family].format(i)
             if family == "gpt2":
                 tensors[f"{prefix}{stem}attn.bias"] = np.tri(4)[None, None]  # no bias: a mask
                 add(f"{stem}attn.c_attn", d, 3 * d)
                 add(f"{stem}attn.c_proj", d, d)
+                if "cross" in also:
+                    add(f"{stem}crossattention.c_attn", d, 2 * d)
+                    add(f"{stem}crossattention.c_proj", d, d)
                 add(f"{stem}mlp.c_proj", 2 * d, d)
                 continue
             for letter, name in zip("qkv", _BERT if family == "bert" else _LLAMA, strict=True):
+                if "quantised" in also and letter != "k":
+                    tensors[f"{prefix}{stem}{name}.weight_scale"] = draw(rng, d, 1)
                 add(stem + name, d, d, bias=letter in biases)
+                if "quantised" in also and letter == "k":
+                    tensors[f"{prefix}{stem}{name}.weight_scale"] = draw(rng, d, 1)
             add(stem + _OUT[family], d, d, bias="o" in biases)
+            if "cross" in also:
+                for name in (*_BERT, _OUT["bert"]):
+                    add(f"{stem}cross{name}", d, d)
             if family == "bert":
                 add(f"{stem}attention.output.LayerNorm", d)
                 add(f"{stem}output.dense", d, 2 * d)
             else:
                 add(f"{stem}mlp.down_proj", d, 2 * d, bias=False)
+        draft(("v_proj", "o_proj"))
+        if order == "backwards":
+            tensors = dict(reversed(tensors.items()))
+        elif order == "by name":
+            tensors = dict(sorted(tensors.items()))
         return {"checkpoint": tensors, "layer": layer}
 
     return build
@@ -197,16 +276,22 @@ _CASES = [
         _checkpoint("llama", 3, 2, 2, prefix="model.", biases=""),
     ),
     case(
-        "Qwen, layer 0 of 2 | names of Llama's, biases for three of four",
-        _checkpoint("llama", 2, 0, 3, prefix="model.", biases="qkv"),
+        "Qwen, layer 0 of 2, sorted by name | names of Llama's, biases for three of four",
+        _checkpoint("llama", 2, 0, 3, prefix="model.", biases="qkv", order="by name"),
     ),
     case(
         "BERT in a larger model, layer 1 of 13 | 10, 11 and 12 are others",
-        _checkpoint("bert", 13, 1, 2, prefix="bert."),
+        _checkpoint("bert", 13, 1, 2, prefix="bert.", also="cross"),
     ),
     case(
-        "GPT-2, layer 1 of 13, the last one first | the order in a file says nothing",
-        _checkpoint("gpt2", 13, 1, 2, prefix="transformer.", backwards=True),
+        "GPT-2, layer 1 of 13, the last name first | the order in a file says nothing",
+        _checkpoint("gpt2", 13, 1, 2, prefix="transformer.", order="backwards", also="cross"),
+    ),
+    case(
+        "Llama that sees pictures, layer 1 of 2 | other words in front, and names that go on",
+        _checkpoint(
+            "llama", 2, 1, 3, prefix="model.language_model.", biases="", also="draft, quantised"
+        ),
     ),
 ]
 
@@ -301,8 +386,69 @@ _WRONG = [
     wrong(
         _read(find=_alone),
         "nothing before the name | Your program looks for a name exactly as the table has it, and "
-        "stops, or finds nothing, where a file has something in front. → What stands before "
-        "`layers.1` in the third case?",
+        "stops where a file has something in front. → What stands before `layers.2` in the third "
+        "case?",
+    ),
+    wrong(
+        _read(find=_alone, absent=AttributeError),
+        "nothing before the name, and None found | Your program looks for a name exactly as the "
+        "table has it. Where a file has something in front it finds None, and works on. → What "
+        "stands before `layers.2` in the third case?",
+    ),
+    wrong(
+        _read(find=_few_prefixes),
+        "a few prefixes | Your program knows a few words that may stand in front, or one of any "
+        "kind, and the last file has others. → Which part of a name is the same, whatever stands "
+        "before it?",
+    ),
+    wrong(
+        _read(find=_few_prefixes, absent=AttributeError),
+        "a few prefixes, and None found | Your program knows a few words that may stand in front, "
+        "or one of any kind. The last file has others, and what you look for there is None. → "
+        "Which part of a name is the same, whatever stands before it?",
+    ),
+    *[
+        wrong(
+            _read(find=_pick(fits, which)),
+            f"{name}, {word} one found | {cause}, and {more}. → {step}",
+        )
+        for which, word, more in (
+            (0, "the first", "you take the first name that fits"),
+            (-1, "the last", "the last one found stays"),
+        )
+        for fits, name, cause, step in (
+            (
+                _ends,
+                "ends alike",
+                "`draft_layers.1` ends with `layers.1`, and is another stack of layers",
+                "Which sign stands before `layers` in the name that's meant?",
+            ),
+            (
+                _holds_after_a_dot,
+                "goes on",
+                "A name can go on behind `.weight`: `.weight_scale` is another tensor",
+                "With what does the name that's meant end?",
+            ),
+            (
+                _holds,
+                "anywhere in a name",
+                "You look for the table's name anywhere inside a file's: it stands in "
+                "`draft_layers…` and in `….weight_scale`, too",
+                "What may stand before it, and what behind it?",
+            ),
+            (
+                _has_the_word,
+                "the last words alone",
+                "`crossattention` has matrices with the same last words. They read another text",
+                "What stands before those words in attention to the text itself?",
+            ),
+        )
+    ],
+    wrong(
+        _by_place,
+        "in the file's order | You take matrices in the order in which the file has them. Sorted "
+        "by name, a file of Qwen's has keys first and the output second. → What does the text say "
+        "of the order?",
     ),
     wrong(
         _read(find=_always_prefixed),
@@ -374,8 +520,41 @@ _WRONG = [
     ),
     wrong(
         _read(returns=lambda weights, biases: (*weights, 0 * biases)),
-        "no biases at all | The matrices are right, and all biases are 0. → Under which names do "
-        "BERT and GPT-2 keep theirs?",
+        "no biases at all | The matrices are right, and all biases are 0. → What stands "
+        "behind each name in the place of `.weight`?",
+    ),
+    wrong(
+        _read(
+            find=_without(
+                *(
+                    f"{name}.bias"
+                    for name in (*_BERT, *_LLAMA, *_OUT.values())
+                    if name != _OUT["gpt2"]
+                )
+            )
+        ),
+        "GPT-2's biases alone | The matrices are right. GPT-2's biases are there, and those of the "
+        "other families are 0 with you. → Under which names do BERT and Qwen keep theirs?",
+    ),
+    wrong(
+        _read(find=_without("attn.c_attn.bias")),
+        "c_attn's bias left out | The matrices are right. With GPT-2 the biases of queries, keys "
+        "and values are 0. → What is the tensor of 3d numbers for?",
+    ),
+    wrong(
+        _read(find=_without("attn.c_attn.bias", "attn.c_proj.bias")),
+        "GPT-2's biases left out | The matrices are right, and with GPT-2 all biases are 0. → "
+        "Under which names does it keep them?",
+    ),
+    wrong(
+        _read(find=_without("attn.c_proj.bias")),
+        "c_proj's bias left out | The matrices are right. With GPT-2 the bias of the output is 0. "
+        "→ Which tensor stands beside `attn.c_proj.weight`?",
+    ),
+    wrong(
+        _read(find=_without(*(f"{name}.bias" for name in _OUT.values()))),
+        "the output's bias left out | The matrices are right, and the fourth bias is 0 in every "
+        "family. → Which tensor stands beside the output's matrix?",
     ),
     wrong(
         _read(cut_bias=_every_third),
@@ -423,9 +602,10 @@ def _by_prefix(checkpoint: Any, layer: int) -> Any:
         ("layers", [*_LLAMA, _OUT["llama"]]),
         ("h", ["attn.c_attn", "attn.c_proj"]),
     ):
-        for prefix in ("", "bert.", "model.", "transformer."):
-            begin = f"{prefix}{stem}.{layer}."
-            if f"{begin}{names[0]}.weight" in checkpoint:
+        end = f".{stem}.{layer}.{names[0]}.weight"
+        for known in checkpoint:
+            if f".{known}".endswith(end):
+                begin = known[: len(known) - len(f"{names[0]}.weight")]
                 ws = [checkpoint[f"{begin}{name}.weight"] for name in names]
                 d = ws[-1].shape[0]
                 bs = [checkpoint.get(f"{begin}{name}.bias", np.zeros(d)) for name in names]
