@@ -3112,11 +3112,11 @@ keep it from learning sentences by heart: dropout of 0.1, as in the paper, and A
 towards 0, with lambda = 0.1. The other numbers, such as the rate of 0.003, are what did best of
 the few that we tried within a minute of training; there is no theory behind them.
 
-Nearly every unseen sentence comes out without an error. With held-out combinations one or two
+Nearly every unseen sentence comes out without an error. With held-out combinations two or three
 in a hundred don't. So the model has for the most part learned words, and puts them together as
-the grammar does, not sentences by heart. What goes wrong is mostly the new pair: in twelve of
-the sixteen wrong sentences its adjective is missing. But not always. Two of those shown have
-the pair itself right, and a negation too many, or two numbers that have changed places.
+the grammar does, not sentences by heart. What goes wrong is often the new pair: in half of the
+wrong sentences its adjective is missing. But not always. Two of those shown have the pair
+itself right, and a wrong number, or a "my" too many.
 
 Dropout seems to matter for this. When we chose the recipe, a model without it made more than
 twice as many errors with new combinations. That was one seed, and it isn't computed here: a
@@ -3130,11 +3130,11 @@ Cross-attention has a weight for each word of the target and each of the source.
 model which belong together. The picture shows the mean over the heads of the last layer.
 
 Some content words look at their translations, across a change of order: "boy", "reading" and
-"book" do. Others don't. "girl's" has half of its weight on «книгу», the word that it's going to
-stand before, and half on «девочки». "yesterday" looks mostly at the source's end, and it's the
-next row, <eos>, that looks at «вчера». Mind what each row has just read: the row "yesterday"
-has read "book", and the row <eos> has read "yesterday". Perhaps that shows here, a look at what
-has just been written and not at what's to come.
+"book" do. Others don't. "girl's" is divided between «книгу», the word that it's going to stand
+before, and «девочки». "yesterday" looks mostly at the source's end, and it's the next row,
+<eos>, that looks at «вчера». Mind what each row has just read: the row "yesterday" has read
+"book", and the row <eos> has read "yesterday". Perhaps that shows here, a look at what has just
+been written and not at what's to come.
 
 Words with no counterpart have to be worked out from others. "was" looks at the verb, for
 Russian has its tense in the verb's form. An English article depends on whether its noun stands
@@ -3770,8 +3770,8 @@ layer to those in use?
 
 ## Three families
 
-Take the encoder-decoder of chapter 09 apart, and three kinds of model come out. They differ in
-one thing: who may look at whom.
+Take the encoder-decoder of chapter 09 apart, and three kinds of model come out. The first thing
+in which they differ is who may look at whom.
 
 Every row is a token that asks, every filled square one that it may look at. On the right, the
 first three tokens are a source and the last three a target. The purple square is
@@ -3782,11 +3782,12 @@ notices? (For the third model the text is the source, and the six outputs are th
 that stays the same.)
 
 An encoder's vector of a token knows the whole text, which is what a classifier or a search
-wants. It can't write, though. It was never asked what comes next, and each new token would
-change the vectors of all before it, so that no key and no value could be kept (chapter 11).
+wants. It can't write, though. It was never asked what comes next. And each new token would
+change the vectors of all before it, so beyond the first layer no key and no value could be kept
+(chapter 11).
 
 Every token is an example. A causal model is asked at each of n positions. BERT hides 15 % of
-the tokens and is asked about these.
+the tokens and is asked about these; an encoder–decoder is asked about the target alone.
 
 One stack, one cache. Question and answer are one text. What was read is kept as it is, and the
 answer goes on from it.
@@ -3794,8 +3795,8 @@ answer goes on from it.
 Any task is a text. "Translate: … =" is a beginning like any other (Brown et al., 2020). No head
 has to be built for a task.
 
-An encoder–decoder is at home where the source is of another kind than the target, such as
-sound, or is read once and asked often.
+The encoder–decoder has stayed where the source isn't text, such as the sound that Whisper
+writes down.
 
 ## The block
 
@@ -3810,52 +3811,67 @@ copy of it, and write to it by adding.
 A configuration says of which kind each part is. Residual is chapter 07's; GroupedQueryAttention
 is multi-head attention which may share heads of keys and values, of which more below.
 
-The library's DecoderBlock is this, and besides it drops, hides padding and keeps a cache. The
-whole model is DecoderOnly: embedding, blocks, last norm, projection. The folded cell above
-takes a text through these parts by hand and gets the model's logits.
+The library's DecoderBlock is this class with dropout, hidden padding and a cache. The whole
+model is DecoderOnly: embedding, blocks, last norm, projection. The folded cell above takes a
+text through these parts by hand and gets the model's logits.
 
-## From GPT-2 to Llama
+## From 2017 to Llama
 
-Between GPT-2 (2019) and Llama (2023) nearly every part was exchanged, and the plan stayed. One
-choice after another:
+The plan has stayed: a stream, and sublayers that add to it. Nearly every part was exchanged,
+some by GPT-2 (2019), the others by Llama (2023).
 
-In GPT-2's network operatornameGELU is computed by tanh. SwiGLU has a gate: one matrix's
-answers, bent by SiLU, multiply those of another.
+Positions. In 2017 sines and a learned table did equally well (table 3, row E). Rotary scores
+depend on distance, and there is no table to run out of (chapter 08).
+
+Norm. Before the sublayer it leaves the sum as it is, and deep stacks train without warm-up; one
+more norm then has to stand at the end. RMSNorm has no mean to take and no beta (chapter 07).
+
+Network. GELU has no corner. GPT-2 computes it by tanh (chapter 07). SwiGLU reached a lower loss
+at equal size (Shazeer, 2020).
+
+Head. The larger the model, the smaller the share of a second table (chapter 04 says what tying
+does).
+
+SwiGLU has a gate: the answers of one matrix, put through SiLU, multiply those of another. With
+the sigmoid sigma:
 
 As all of these are settings of one class, GPT-2 becomes Llama by changing them one by one.
-Parameters, at d = 192, two blocks, 1,000 tokens:
+Parameters, at d = 192, two blocks, 1,000 tokens and 128 positions:
 
-The last line is Llama's configuration, and so says the assertion. Rows of positions and biases
-are small change, a second table isn't. SwiGLU at tfrac83 d costs what the plain network cost,
-but for the biases gone before. And each of these models begins at the loss of a guess, ln 1000
-= 6.9.
+The last line is the kind of Llama 2's largest model, and so says the assertion; without its
+shared keys it's the first Llama's. Rows of positions, betas and biases are small change. SwiGLU
+with tfrac83 d costs exactly what the plain network cost without its biases. A second table adds
+18 %, and two heads of keys and values for six heads of queries save 8 %.
 
 ## Is it the real thing?
 
-If these are GPT-2's and Llama's architectures, then their weights must give the same numbers
-here as in the library that publishes them. The cell makes small random models of transformers,
-copies their weights by name, and compares. BERT joins them, through EncoderOnly. (The tests of
-the course draw hundreds of configurations, with every rotary scaling, padded on either side and
-written with a cache; the real sizes differ by their numbers alone.)
+If these are GPT-2's and Llama's architectures, then the same weights must give the same numbers
+here as in transformers, the library that most people run such models with. The cell builds
+small models there with random weights, copies these by name, and compares. BERT joins in,
+through EncoderOnly. (The tests of the course draw hundreds of configurations, with every rotary
+scaling, padded on either side and written with a cache; the real sizes differ by their numbers
+alone.)
 
 from_transformers complains about every tensor that is missing, left over, or of another shape:
 a model with a part left at random would run, too.
 
 ## Where 6.7 billion parameters are
 
-The model that made the name "7B" has d = 4096, 32 blocks, 32 heads, d_ff = 11,008 and 32,000
-tokens (Touvron et al., 2023, table 2). Line by line:
+The model that made the name "7B" has d = 4096, 32 blocks, 32 heads (Touvron et al., 2023, table
+2), d_ff = 11,008 and 32,000 tokens. All five are the defaults of LlamaConfig, which the cell
+asserts. Line by line:
 
-Two thirds of a block are its network's. tfrac83 · 4096 would be 10,923; it was rounded up to a
-multiple of 256, so that the matrices fit the machine.
+Two thirds of a block are its network's. tfrac83 · 4096 would be 10,923; Llama's code rounds it
+up to a multiple of 256.
 
 A rule to keep: a block holds about 12d^2 parameters, 4d^2 in attention and 8d^2 in the network,
 be it two matrices of 4d or three of tfrac83 d.
 
-(Norms, and GPT-2's rows of positions, are below 1 % and not drawn.) In a small model the table
-of tokens is a third of all. Llama 3 has four times the vocabulary of its predecessor and shares
-each head of keys among four heads of queries: its tables grew, its attention shrank, and its
-network took what was left, d_ff = 14,336 = 3.5d.
+(Norms, and GPT-2's rows of positions, are below 1 % and not drawn.) In the small GPT-2 almost a
+third is the table of tokens. Llama 3 8B (Grattafiori et al., 2024, table 3) has four times
+Llama's vocabulary, 128,000 tokens and 256 special ones. Four heads of queries share one of keys
+and values, and d_ff = 14,336 = 3.5d. So its tables grew, its attention shrank, and its network
+grew again.
 
 ## A language model of real English
 
@@ -3865,9 +3881,9 @@ became <unk>. Here nothing is left out. Chapter 03's byte-level BPE, trained on 
 topics, makes tokens of it.
 
 What is there to beat? N-grams, with the smoothing that was best in chapter 00, Kneser–Ney. But
-over which tokens? A perplexity is a perplexity a token, and bytes, BPE tokens and words are
-questions of different size. What compares is the cost of the same text: the bits that a model
-needs for it, over the bytes that it has.
+over which tokens? Perplexity is per token, and a byte is easier to guess than a BPE token, a
+token easier than a word. What can be compared is the cost of the same text: the bits that a
+model needs for it, over the bytes that it has.
 
 This holds as long as a model pays for everything. For words that means: an unknown one costs
 the bits of <unk>, and then the bits of its spelling. The spelling is predicted by a second
@@ -3876,32 +3892,33 @@ n-gram, over bytes, learned from those training words that occur once. A word he
 
 By perplexity the bytes win by far, and words are hopeless. By bits per byte there is no
 difference worth the name: three n-grams, over bytes, tokens and words, need the same number of
-bits for the same text, to within about 1 %. All of them know the same counts, cut in different
+bits for the same text, to within 2 %. All of them know the same counts, cut in different
 places.
 
-Which is the better tokenizer? Perplexity a token can't say, and the n-grams don't care. A
+Which is the better tokenizer? Perplexity per token can't say, and the n-grams don't care. A
 Transformer does: of tokens it needs a third as many as of bytes for the same text, and pays for
 each by a pass through all its blocks.
 
-Now the model: Llama's kind, three blocks, d = 128, tied, since a second table would be a fifth
-of all. A batch is eight pieces of 128 tokens from anywhere in the text. The text is short and
-will be seen a dozen times over, so some of what each sublayer adds is dropped, and weights
-decay.
+Now the model: Llama's kind, three blocks, d = 128, tied, since a second table would add 18 % to
+its parameters. A batch is eight pieces of 128 tokens from anywhere in the text. The text is
+short and will be seen a dozen times over, so some of what each sublayer adds is dropped, and
+weights decay. The learning rate rises over 50 steps, and then falls along a cosine to a
+twentieth.
 
-To judge, a text is read in windows of 128 tokens. Each moves on by 64, and the second half is
-scored, so that every token but the first ones has at least 64 before it.
+The model is judged in one way throughout. A text is read in windows of 128 tokens, each 64
+further on than the last. The first window is scored whole and of each later one the second
+half, so every token but the first 64 has at least 64 before it.
 
 next_token_loss feeds all tokens of a piece but the last, and compares the logits with all but
 the first: chapter 10's shift, in one text.
 
-The counts win, by about 3 % on the test topics. Attention, gates and 700,000 parameters, and a
-table of what followed what does slightly better? On this much text, yes. The figure, on the
-validation topics, shows where the model stands: its loss on the training batches (dropout and
-all) falls on, while the held-out line flattens just above the 4-gram's. More passes over the
-same 200 kB would teach it these, not English. What is missing is text: Llama read fifteen
-million times as much. (Three recipes were tried. On the validation topics they lie within 2 %
-of one another, the longest being the best: with half as many steps again this one draws level
-with the 4-gram there.)
+The counts win, by a few per cent. Attention, gates and 700,000 parameters, and a table of what
+followed what does slightly better? On this much text, yes.
+
+The figure, on the validation topics, shows why. On its training batches the model goes on
+improving, dropout and all, and leaves new topics behind: part of what it learns is these
+paragraphs and not English. (That both lines level off at the end says little, as the learning
+rate is almost 0 by then.) Llama was trained on 10^12 tokens, fifteen million times this text.
 
 The last line of the table is better than any other. As in chapter 00, a model and a table fail
 in different places, and their mean knows more than either.
@@ -3909,26 +3926,33 @@ in different places, and their mean knows more than either.
 ## What it writes
 
 Four ways to go on from the same words: greedy, and three kinds of sampling from chapter 11.
-Nothing is chosen by hand; each is the first that came out.
+Sixteen texts are written in each way, and the first is shown. "New words" are those that the
+training topics don't have, counted in all sixteen.
 
-What is written is the manual's manner without its matter. A few words at a time fit, quotes
-around names and paragraphs that begin with "The" are learned, and no sentence means anything.
-Greedy decoding comes back to what it has said, a weakness of the method that larger models have
-as well (Holtzman et al., 2020). At temperature 1.5 not even the words hold: a token is a piece
-of one, and a piece drawn from the tail makes a word that never was.
+What is written has the manual's manner and none of its matter. A few words at a time fit
+together, and no sentence means anything. Greedy decoding comes back to what it has said, a
+weakness of the method that larger models have as well (Holtzman et al., 2020). The model
+invents words, the more the higher the temperature: a token is a piece of a word, and one piece
+from the tail makes a word that never was.
 
 ## Along the stream
 
 Every sublayer only adds to the stream, so the stream can be read anywhere: take it after any
 sublayer, apply the last norm and the table, and see what the model would say if it ended there.
-(This reading is called the logit lens.) Follow the last token of a beginning through the six
-sublayers:
+(This reading is called the logit lens.)
 
-At point 0 the model would repeat the token it has just read, with certainty: the table is tied,
-and of all rows the token's own is most like itself. The first sublayers overwrite that with
-vectors many times as long, and from there on the next token stands at the top, the later
-sublayers shifting its share back and forth. So a sublayer needn't finish anything. Each writes
-its part, and what is read at the end is the sum, normalised.
+The folded cell reads at seven points: 0 behind the embedding, then in each block a behind
+attention and b behind the network. First it reads at all tokens of the test topics. It prints
+the stream's length (that of its vector), how often the likeliest token is the one just read,
+and the cost in bits per token. The figure then follows the last token of a single beginning.
+Its strips are the first 48 of the vector's 128 numbers, blue above 0 and orange below.
+
+At point 0 the model would repeat the token it has just read: the table is tied, and of all rows
+the token's own is most like itself. The first attention hardly changes that; what it adds is
+small. It's the first network that adds a vector many times as long as the embedding, and from
+there on the stream speaks of the next token. Every later sublayer lowers the cost a little
+further. None of them has to finish: each adds its part, and what is read at the end is the sum,
+normalised.
 
 ## The same in numpy
 
@@ -3937,13 +3961,14 @@ function.
 
 ## What it costs
 
-In a pass over n tokens every matrix multiplies every token: 2 FLOPs a parameter and token, but
-for the table of embeddings, in which rows are looked up. Scores and weighted sums come on top,
-with 4nd a block and token. Forward and backward together take three times as much (chapter 12),
-so training on D tokens takes about 6PD FLOPs for P parameters.
+In a pass over n tokens every matrix multiplies every token, with 2 FLOPs per parameter and
+token. Let P be the number of these parameters: all of them, but for a table in which rows are
+only looked up. (A tied table is the projection too, and counts.) Scores and weighted sums come
+on top, with 4nd per block and token. Forward and backward together take three times as much
+(chapter 12), so training on D tokens takes about 6PD FLOPs.
 
-Up to a few thousand tokens the rule 2P is good. At 32,768 the scores have overtaken it: chapter
-14. Touvron et al. trained the 7B model on 10^12 tokens.
+For Llama 7B the rule 2P is good to a few thousand tokens. At 32,768 scores and weighted sums
+cost more than all matrices: chapter 14. Touvron et al. trained the 7B model on 10^12 tokens.
 
 ## Pitfalls
 
@@ -3951,15 +3976,24 @@ Targets that aren't shifted. A decoder that is asked for the token it has just r
 to learn from the others. On random digits no loss below ln 10 = 2.3 is possible for the next
 one:
 
-A loss near 0 in a minute, and a text of one token: the first is too good to be true, the second
-shows why.
+A loss near 0 after 150 steps, and a text of one token: the first is too good to be true, the
+second shows why.
 
-A table of the wrong size of numbers. Tied, the table's rows are weights of the projection too.
-nn.Embedding draws them with deviation 1, which is much for a projection of normalised vectors:
+Embeddings drawn too large. Tied, the table's rows are weights of the projection too.
+nn.Embedding draws them with deviation 1, which is too much for a projection of normalised
+vectors:
+
+Why 128? A normalised vector has length √ d. At the start it's little more than the token's own
+row, whose length is about √ d as well, so the token's own logit is about d = 128, and all
+others are far below it. The model is certain to see the token repeated, and pays 128 nats when
+another one comes.
 
 Pairs in another order. Meta's own files pair neighbouring columns, those of transformers
 columns half a head apart (chapter 08). With the wrong layout all shapes fit, and nothing
 complains. The trained model, the columns of its queries and keys in the other order:
+
+The model mixed up still writes, only worse, and its loss is that of a model trained for a
+shorter time. Whoever doesn't compare with the original blames the training.
 
 A text longer than the table. Learned positions end, and DecoderOnly says so. Rotary ones don't
 end, and nothing is said: how a model fares beyond the lengths it was trained on has to be
@@ -3976,9 +4010,9 @@ attention without the table, and makes the cache small.
 
 ## Efficient attention
 
-The 6.7 billion parameter model of chapter 13 fits a graphics card: 12.6 GiB in 16 bits. Give it
-a text of 32,000 tokens to go on with, and it doesn't fit any more. What takes all that room,
-and what does attention really have to keep?
+The 6.7 billion parameter model of chapter 13 fits a graphics card of 24 GB: in 16 bits it takes
+12.6 GiB. Give it a text of 32,000 tokens to go on with, and it doesn't fit any more. What takes
+all that room, and what does attention really have to keep?
 
 Writing: every token's keys and values are kept for the tokens to come, and fetched again for
 each of them. That's the cache of chapter 11. It grows with the length n.
@@ -3987,7 +4021,8 @@ Reading and training: the table of scores has n^2 entries for every head. That's
 chapter 12.
 
 The first half of this chapter makes the cache smaller, by sharing. The second half gets rid of
-the table, and all results stay what they are.
+the table, and results stay what they were. (Only the sliding window, near the end, changes
+them.)
 
 ## What the cache weighs
 
@@ -3998,8 +4033,8 @@ Half a mebibyte for every token, so a single text of 32,768 tokens takes more th
 model, and every further one as much again. (The small model, asked what its cache takes, agrees
 with the formula.)
 
-What can be made smaller? The bytes a number: caches of 8 bits are common, and cost some
-accuracy. The layers: hardly. That leaves h_kv.
+What can be made smaller? The bytes of a number: with care, 3 bits are enough (Hooper et al.,
+2024). And the number of heads, h_kv.
 
 ## Sharing keys and values
 
@@ -4017,16 +4052,18 @@ columns of each head of W_K and W_V side by side g times, and ordinary multi-hea
 give the same. And the numpy twin, too.
 
 Scores and weights are as many as before, h tables of them: what shrinks is what is kept, and
-the two projections. For the model above, with 8 heads of keys:
-
-(Parameters are those of one layer's attention. What is saved there can be spent on a wider
-feed-forward network: Llama 3's 8B has one of 14,336.)
+the two projections. For the model above, with 32, 8 and 1 heads of keys, and the parameters of
+one layer's attention:
 
 Three parallel lines: sharing doesn't bend the line, it moves it down. Where a line crosses the
-grey one, a single text takes as much as the model. And below, with sliders:
+grey one, a single text takes as much as the model. (The parameters that are saved can be spent
+on a wider feed-forward network.)
+
+Below, with sliders. The scale is logarithmic: every doubling makes a bar longer by the same
+bit, and from one line to the next it's a factor of 1,024.
 
 Try this: a model of 80 layers and 64 query heads of 128, with 8 heads of keys. How many texts
-of 8,192 tokens fit into 40 GiB?
+of 8,192 tokens fit into 40 GiB, the dashed line?
 
 ## From a model that is trained already
 
@@ -4040,56 +4077,62 @@ differ, by random numbers, from a tenth of what they have in common to three tim
 
 ## Read the config
 
-Whether a published model shares keys stands in its config.json, under num_key_value_heads.
-Where the line is missing, as in old files, every query head has keys of its own. The numbers
+A published model says in its config.json whether it shares keys: num_key_value_heads. In the
+configuration of a model of Llama's family, if that line is missing, every query head has keys
+of its own. (Other families may say it in other words: Falcon's has multi_query.) The numbers
 below are those of the models' papers (Touvron et al., 2023, Jiang et al., 2023, Grattafiori et
-al., 2024, Gemma team, 2024).
+al., 2024, Gemma team, 2024a). The last column is what one would guess from layers, heads and
+width alone.
 
-The model of 70 billion parameters takes less a token than that of 7. And look at the last line:
-its heads are 256 wide, though d / h = 192. Where head_dim is given, it counts.
+For each token, the model of 70 billion parameters needs less than the one of 7 billion. And
+look at the last line: its heads are 256 wide, though d / h = 192. Where head_dim is given, it
+counts.
 
-Does our block read such a model rightly? The folded cell makes a small one by transformers,
+Does our model read such weights rightly? The folded cell makes a small Llama with transformers,
 with 2 heads of keys for 6 of queries and random weights, and compares logits.
 
 ## Why a smaller cache is faster, too
 
 Chapter 12 ended with the observation that a token alone has to fetch all parameters from
 memory. It has to fetch the cache as well, all of it, for every single token. How much of the
-time is computing, and how much is fetching? Let an accelerator compute 312 TFLOP/s and read 1.5
-TB/s (an A100, Dao et al., 2022, section 2.1; chapter 12 for its speed). It's balanced when
-there are 312 / 1.5 ≈ 200 FLOPs for each byte. That ratio, FLOPs a byte, is called arithmetic
-intensity. What has less of it is memory-bound: the processor waits.
+time is computing, and how much is fetching? Take a card that computes 312 TFLOP/s (chapter 12),
+holds 80 GB and reads them at 2.0 TB/s: an A100 (Dao et al., 2022, section 2.1). It's balanced
+when there are 312 / 2.0 = 156 FLOPs for each byte. That ratio, FLOPs a byte, is called
+arithmetic intensity. What has less of it is memory-bound: the processor waits.
 
 Attention over a cache has little. For one query head, a key of d_head numbers in 16 bits is 2
-d_head bytes, and takes part in 2 d_head FLOPs: one FLOP a byte, and values just so. More texts
-in a batch don't help, as each brings a cache of its own. A shared key is fetched once and used
-by g heads: g FLOPs a byte.
+d_head bytes, and takes part in 2 d_head FLOPs: one FLOP a byte. For values it's the same. More
+texts in a batch don't help, as each brings a cache of its own. A shared key is fetched once and
+used by g heads: g FLOPs a byte.
 
-Every line is far below 200: the processor computes for a tenth of the time at best, and for
-half a percent of it with a single text, which is written at 96 tokens a second at most, however
-fast the processor. Batches help, as the weights are fetched once for all, until the caches are
-what is fetched: 64 texts of the first model would be 140 GiB, which no such card holds. With
-shared keys they are less than a third of it, and written more than three times as fast.
+Every line is far below 156: the processor computes for less than an eighth of the time. With a
+single text it computes for well under a hundredth of it, however fast it is. Batches help,
+since the weights are fetched once for all texts, until the caches are most of what is fetched.
+And the caches set the limit: 64 texts of the first model don't fit the card. With 8 heads of
+keys the caches are a fourth of that, the texts fit, and all of them together are written far
+faster.
 
 Does it show on the machine in front of you? One new token, 32 query heads of 64, a context of
-8,192. The same scores and sums in all three cases, so the same FLOPs. The query heads of a
-group are put into one product, as rows, so each key is fetched once. And the last column
-repeats keys and values first, as the block above did, for the sake of a readable page.
+8,192. The same scores and sums in all three cases, so the same FLOPs. Grouped: the query heads
+of a group are rows of one product, so each key is fetched once. Repeated: keys and values are
+repeated first, as in the function above. And copies: that repeating alone.
 
-Fewer bytes take less time, though not in proportion, since the softmax is as large as ever. And
-the copies undo it all: what is repeated has to be written and fetched in full. So real kernels
-never repeat, they let several query heads look at one place. (PyTorch's
-scaled_dot_product_attention takes shared heads as they are if told so, by enable_gqa.)
+Fewer bytes take less time, though not in proportion, since the softmax is as large as ever. The
+copies undo it all. They take most of the time even in the first line, where nothing is shared:
+each time, 128 MiB of new memory have to be had and filled. So real kernels don't repeat, they
+let several query heads look at one place. Nor does the module of chapter 13 when it writes
+token by token. (PyTorch's scaled_dot_product_attention takes shared heads as they are if told
+so, by enable_gqa.)
 
 ## The table isn't needed
 
 Now to the other cost. A text is read, in training or as a prompt, all tokens at once, and in
 the plain way there's a table of n × n scores for each head, and one of weights. Chapter 12
-found them to fill the memory first. They also take the time, and for the same reason as above.
-Here is where an A100 keeps numbers:
+found that they fill the memory first. They also take the time, and for the same reason as
+above. Here is where an A100 keeps numbers:
 
 (Dao et al., 2022, section 2.1.) The plain way writes the scores to HBM, fetches them for
-softmax, writes the weights, and fetches these for the sum: 4n^2 numbers to and fro, to make nd
+softmax, writes the weights, and fetches these for the sum: 4n^2 numbers moved, to make nd
 numbers of output.
 
 FlashAttention takes one tile of the table at a time, some queries against some keys, as large
@@ -4114,19 +4157,22 @@ summed shrank to a twentieth.
 
 With that, attention is two loops. The outer one goes over strips of queries, the inner one over
 the tiles of a strip. Under a causal mask, tiles that lie wholly above the diagonal are hidden,
-and needn't be visited at all.
+and needn't be visited at all. As in causal_mask, the queries are the last of the tokens: query
+i is token i + (n_k - n_q), and sees the keys up to its own.
+
+A tile's scores, and what is hidden in it (past is n_k - n_q). Only a tile that the diagonal
+runs through has to compare positions:
 
 Beside the output, each query's lse is kept, the logarithm of its sum of exponentials: lse = m +
 ln ell, one number a row. We'll need it twice. Keys and values may have fewer heads than there
-are queries; here they are repeated for one tile at a time. The scores of a tile, masks
-included:
+are queries; they are repeated for one tile at a time.
 
-Eight tokens, causal, in tiles of two by two. Walk through them; beside the table stands what is
-kept of each row.
+Eight tokens, causal, in tiles of two by two, and the value of key j is the number j. Walk
+through the tiles; beside the table stands what is kept of each row.
 
 Tile 3 is the one to look at: query 3 meets a larger score, and what it had summed up shrinks to
-an eighth before the new is added. And count: 10 of 16 tiles. The longer the text, the nearer
-that comes to a half.
+e^-2 of it, about a seventh, before the new is added. And count: 10 of 16 tiles. The longer the
+text, the nearer that comes to a half.
 
 Is it the same as plain attention? For every size of tiles, those included that divide nothing,
 with masks, and with shared keys:
@@ -4136,49 +4182,70 @@ nothing gets zeros, as in chapter 05.
 
 ## Backward: computed again
 
-In training, backward needs the weights P of every tile, and they are gone. They can be had
+In training, backward needs the weights of every tile, and they are gone. Call the scores S, the
+weights P and the output O, and write d before each for its gradient of the loss. P can be had
 again: P = e^S - lse, the scores of the tile once more, and no softmax, since the row's sum is
 known. That's the idea of checkpoints (chapter 12), at the size of a tile.
 
 One thing is left. From the gradient of the weights, dP = dO V^top, chapter 05 got that of the
-scores,
+scores:
 
-and D_i is a sum over all keys, where we have a tile. But put in what dP is, and change the
-order of the sums:
+D_i is a sum over all keys, where we have a tile. But put in what dP is, and change the order of
+the sums:
 
-(d_lse is for results that are merged, below.) PyTorch is told of the two by an
-autograd.Function: forward says what to keep, backward what to do with it.
+It's the product of two rows that are there anyway. So backward is six lines. Here they are for
+a table of a single tile:
+
+With more tiles each of them takes its own rows of Q and dO and its own rows of K and V, and
+adds its part to the three gradients. The folded cell does that, with masks, shared heads and
+half precision. An autograd.Function tells PyTorch what forward keeps and what backward does
+with it.
+
+lse is a result as well: merged results, below, depend on it. Since partial lse_i / partial S_ij
+= P_ij, its gradient adds P_ij dlse_i to dS_ij. That's the same as taking it off D_i, so it
+costs one subtraction.
 
 Its gradients against those that autograd finds by itself for the plain way, and what each way
-keeps for backward (its FLOPs are counted, too):
+keeps for backward. The FLOPs of both are counted, too, for the sections below:
+
+The plain way keeps two tables of 8 MiB, beside queries, keys, values and the mask. In their
+place the tiles keep the output, which is as small as the queries, and one number a row.
+PyTorch's kernel keeps the same.
 
 ## Linear memory, measured
 
-Now longer. One head of 16, forward and backward; the most that is alive at any moment. Of the
-plain way we want to know the size of tables that this machine may not have, so it runs on
-PyTorch's meta device, where tensors have a size but no numbers. The tiles are real.
+Now longer. One head of 16, forward and backward; the most that is alive at any moment. The
+plain way's tables may not fit this machine, so it runs on PyTorch's meta device, where tensors
+have a size but no numbers. The tiles are real, and causal. The last column says by how much
+they took more than in the line above.
 
 The plain way takes four times the memory for twice the text, and gigabytes for a single head.
-The tiles' line is flat on the left, where a tile is the largest thing there is, and then grows
-with what is as long as the text: output and gradients.
+The tiles take a constant part, the few tiles that are alive at once, which makes their line
+flat on the left. To it comes a part that doubles with the text: output and gradients.
 
-Linear memory isn't linear cost. Tiles save memory and the way to it, not work: every visible
-pair of a query and a key is multiplied as before. Four times the FLOPs for twice the text:
-quadratic still.
+Linear memory isn't linear cost. Tiles save memory and traffic, not work: every visible pair of
+a query and a key is multiplied as before. Four times the FLOPs for twice the text: quadratic
+still.
 
 Backward even does more, since scores are computed twice: five products of the table's size
-where the plain way has four, 10n^2d FLOPs in place of 8n^2d (asserted above). On a GPU that's a
-bargain. For the attention of GPT-2's medium size on an A100, forward and backward, Dao et al.
-(figure 2) count 13 % more FLOPs, 9 times less traffic to HBM, and 5.7 times less time.
+where the plain way has four, 10n^2d FLOPs in place of 8n^2d (both asserted above). On a GPU
+that's a bargain. For the attention of GPT-2's medium size on an A100, forward and backward, Dao
+et al. (figure 2) count 13 % more FLOPs, 9 times less traffic to HBM, and 5.7 times less time.
 
-Why less traffic? The keys and values are fetched once for each strip, instead of the table four
-times. With strips of b_q queries:
+Why less traffic? The table of n^2 numbers was moved four times. Now every strip of b_q queries
+fetches the keys and values once, 2nd numbers, and there are n / b_q strips:
 
-The larger the tiles, the less is fetched, and SRAM sets the limit. How far does all that carry
-over to a processor like this one, whose caches no program controls, with a loop in Python?
+That's forward alone, queries and output aside. Strips of 128 queries and heads of 64 move a
+fourth. The higher the strips the better, and SRAM sets the limit; the width of a tile doesn't
+matter here.
 
-Rather well. Half of the tiles are left out, and a tile that was just computed is still in the
-processor's cache when it's used. PyTorch's own kernel does the same without Python in between.
+How far does all that carry over to a processor like this one, whose caches no program controls,
+with a loop in Python? To tell the gain of skipping tiles from the rest, all tiles are measured,
+too:
+
+Rather well. Only a part of the gain comes from the hidden tiles: even with all of them, and a
+sixth more FLOPs than the plain way, the tiles are faster than the table. PyTorch's own kernel
+does the same without Python in between.
 
 ## Merging what was computed apart
 
@@ -4186,19 +4253,24 @@ A state (m, ell, o) takes in more keys. Two finished results can be merged as we
 comes with its lse: e^lse is the part's sum of exponentials, which says how much the part
 counts.
 
-So the keys can be split among processors, or among machines, in any order. Kernels for decoding
-do that: with one query there is just one strip, and without a split a single processor would
-have to do all the work. For texts too long for one machine, keys and values go round from one
-to the next (Liu et al., 2023). Here three parts, merged backwards, gradients included:
+So the keys can be split among processors, or among machines, in any order. That helps where a
+single text is written. There's one query, so one strip for each head: 32 heads are work for 32
+of the card's 108 processors. Split keys are work for all (Dao et al., 2023). For texts too long
+for one machine, keys and values go round from one to the next (Liu et al., 2023). Here three
+parts, merged backwards, gradients included:
 
 ## Looking back only so far
 
-Tiles and merges change no result. A sliding window does: each token sees the last w tokens and
-no more. Then work grows in proportion to the length, and beyond w tokens the cache doesn't grow
-at all (Beltagy et al., 2020). What is further away arrives through the layers, w tokens a
-layer, as in a stack of convolutions. Mistral's first model had w = 4096 in all of its layers
-(Jiang et al., 2023); later models mix layers with and without a window. It has to be trained
-so: put on a model that wasn't, it cuts what that model relies on.
+Tiles and merges change no result. A sliding window does: each token sees the last w tokens, its
+own among them, and no more. The token at position i may look at j if i - w < j ≤ i. Then work
+grows in proportion to the length, and beyond w tokens the cache doesn't grow at all (Beltagy et
+al., 2020). At 131,072 tokens, a window of 4,096 leaves a 32nd of the cache.
+
+What is further away arrives through the layers, up to w - 1 tokens further with each, as in a
+stack of convolutions. Mistral's first model had w = 4096 in all of its layers (Jiang et al.,
+2023); in Gemma 2 layers with and without a window take turns (Gemma team, 2024b). A window has
+to be there in training: put on a model that was trained without, it hides what that model
+relies on.
 
 ## When attention overtakes the rest
 
@@ -4209,25 +4281,32 @@ projections 8d^2, or less with shared keys. So they overtake the feed-forward ne
 
 That's for the token at position n. In a text that is read as a whole, the mean token stands at
 n/2, so these lengths double: below some 50,000 tokens, reading is mostly products with weights.
-But for a million tokens, attention is nearly everything. Here's the price of reading such a
-text, at the full speed of the card above:
+But for a million tokens, attention is nearly everything. So long contexts need all of this
+together: shared keys, tiles, and often windows or several machines.
 
-And the cache bounds what can be written: to fetch half a tebibyte takes 0.4 seconds at the
-speed above, for each token. So long contexts need all of this together: shared keys, tiles, and
-often windows or several machines.
+What, then, does attention really have to keep? To write: one key and one value for each token
+and each group of heads, as far back as the model looks. To read: a tile. To learn: the output,
+and one number a row.
 
 ## Pitfalls
+
+Nothing is scaled when the maximum rises. It's right as long as scores fall, and then it isn't.
+A maximum that starts at 0. Scores may all lie far below, and then every exponential is 0. Both,
+one after the other:
 
 Heads tiled, not repeated. The order 0, 1, 0, 1 has the right shape, raises no error, and lets
 queries ask the wrong keys. With weights that were trained otherwise, the output is of no use:
 
 A mask that is a table. Tiles never build a table of n^2 scores, but whoever hands in a causal
 mask as an array of n × n has built one of booleans: 256 MiB at 16,384 tokens. Say causal=True,
-which also leaves tiles out. Weights that are asked for: a program that returns weights has to
-have them. Drawing attention (chapter 06) means the plain way, or one row at a time.
+which also leaves tiles out.
 
-“32 heads, so 512 KiB a token.” Read num_key_value_heads and head_dim before you buy memory. The
-error is a factor of 4 or 8, in either direction.
+Weights that are asked for. A program that returns weights has to have them. Drawing attention
+(chapter 06) means the plain way, or one row at a time.
+
+“32 heads, so 512 KiB a token.” Read num_key_value_heads and head_dim before you buy memory.
+Without the first the guess in the table above was up to 8 times too high, as many times as
+query heads share a key. Without the second it was too low, by a fourth.
 
 ## What comes next
 
