@@ -1014,7 +1014,7 @@ def _parts_of_a_strip(
 def _all_places(
     q: Any, k: Any, v: Any, block_q: int, block_k: int, window: int | None = None
 ) -> Any:
-    """Number all the tokens once, and stop or go on by comparing places."""
+    """Give all tokens their numbers once, and compare these."""
     n_q, n_k = q.shape[-2], k.shape[-2]
     places = np.arange(n_k)
     outputs, sums = [], []
@@ -1158,9 +1158,9 @@ TILED = Exercise(
     points=5,
     minutes=40,
     difficulty=3,
-    if_too_slow="With a window, most tiles are hidden whole, and visiting them all takes as long "
-    "as there are tiles. → Which keys can the first query of a strip see at the earliest?",
-    if_too_large="The scores of a single query and head take nearly 1 already, a strip's 15. → "
-    "Which of your arrays is as long as the keys, and what is kept of a tile when the next one "
-    "comes?",
+    if_too_slow="With a window, most tiles are hidden whole. Whoever visits them all, or makes a "
+    "mask for all, is busy with pairs that nobody sees. → Which keys can the first query of a "
+    "strip see at the earliest?",
+    if_too_large="A tile's scores take 0.07, a whole strip's 15. Of a tile that is done, m, l and "
+    "o are kept and nothing else. → Which of your arrays grows with the number of keys?",
 )

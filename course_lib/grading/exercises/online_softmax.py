@@ -451,7 +451,7 @@ def merge_parts(outputs: NDArray, lses: NDArray) -> tuple[NDArray, NDArray]:
         Of each part.
     lses : float array, (p, ..., n_q)
         Each part's log of its sum of exponentials; −∞ where a query sees no key of it, and then
-        its output means nothing.
+        its output means nothing, and may be NaN.
 
     Returns
     -------
@@ -473,11 +473,18 @@ def _log_sum(lses: NDArray) -> NDArray:
     return y
 
 
+def _seen_only(weights: NDArray, outputs: NDArray) -> NDArray:
+    """Leave out what counts nothing: 0 · NaN is NaN."""
+    w = weights[..., None]
+    y: NDArray = (w * np.where(w == 0, 0.0, outputs)).sum(axis=0)
+    return y
+
+
 def _merged(
     *,
     weights: Callable[[NDArray], NDArray] = _weights_of,
     lse: Callable[[NDArray], NDArray] = _log_sum,
-    mix: Callable[[NDArray, NDArray], NDArray] = lambda w, o: (w[..., None] * o).sum(axis=0),
+    mix: Callable[[NDArray, NDArray], NDArray] = _seen_only,
     finish: Callable[..., Any] = lambda output, lse: (output, lse),
 ) -> Callable[..., Any]:
     """Return the merge with some steps replaced."""
@@ -498,8 +505,12 @@ def _parts(
     shift: float = 0.0,
     none: bool = False,
     equal: bool = False,
+    garbage: float = 50.0,
 ) -> Callable[[int], dict[str, Any]]:
-    """Draw what parts of the keys gave; `none`, where some queries see nothing of some parts."""
+    """Draw what parts of the keys gave; `none`, where some queries see nothing of some parts.
+
+    Their outputs of these are `garbage`.
+    """
 
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 17, p, *lead, n_q, d_v])
@@ -510,9 +521,11 @@ def _parts(
         if none:
             for row in range(n_q):
                 lses[row % p, ..., row] = -np.inf
-                outputs[row % p, ..., row, :] = 50.0
-            lses[1:, ..., 0] = -np.inf  # query 0 sees one part alone
+            lses[1:, ..., 0] = -np.inf  # query 0 sees the first part alone
             lses[0, ..., 0] = -0.7
+            lses[:-1, ..., -1] = -np.inf  # and the last query the last
+            lses[-1, ..., -1] = 0.4
+            outputs[lses == -np.inf] = garbage
         return {"outputs": outputs, "lses": lses}
 
     return build
@@ -527,6 +540,10 @@ _MERGE_CASES = [
         "3 parts, of which queries see some | the others don't count",
         _parts(3, n_q=4, d_v=2, none=True),
     ),
+    case(
+        "4 parts, NaN from those that aren't seen | 0 divided by 0, there",
+        _parts(4, n_q=3, d_v=2, none=True, garbage=np.nan),
+    ),
     case("sums near e¹⁰⁰⁰ | logarithms have room", _parts(3, n_q=2, d_v=3, shift=1000.0)),
     case(
         "rows that lie far apart | each has its own largest",
@@ -535,15 +552,22 @@ _MERGE_CASES = [
 ]
 
 
-def _sequence(carry: Callable[..., NDArray]) -> Callable[..., Any]:
+def _sequence(carry: Callable[..., NDArray], *, guard: bool = True) -> Callable[..., Any]:
     """Merge one part after another, with `carry` for the log-sum-exp of what there is."""
+
+    def weigh(lses: NDArray) -> NDArray:
+        shift = lses.max(axis=0)
+        e = np.exp(lses - (np.where(shift == -np.inf, 0.0, shift) if guard else shift))
+        total = e.sum(axis=0)
+        return e / (np.where(total == 0, 1.0, total) if guard else total)
 
     def merge(outputs: NDArray, lses: NDArray) -> Any:
         output, lse = outputs[0], lses[0]
         for other, theirs in zip(outputs[1:], lses[1:], strict=True):
             with np.errstate(all="ignore"):
-                w = _weights_of(np.stack([lse, theirs]))[..., None]
-                output = w[0] * output + w[1] * other
+                w = weigh(np.stack([lse, theirs]))
+                both = np.stack([output, other])
+                output = _seen_only(w, both) if guard else (w[..., None] * both).sum(axis=0)
                 lse = carry(lse, theirs)
         return output, _log_sum(lses)
 
@@ -739,6 +763,18 @@ _MERGE_WRONG = [
         "larger lse of two. → What is the lse of both together?",
     ),
     wrong(
+        _sequence(np.logaddexp, guard=False),
+        "nothing and nothing | You merge one part after another. A query may have seen nothing of "
+        "the first two, and −∞ minus −∞ is NaN. → What could you subtract there in the place of "
+        "−∞?",
+    ),
+    wrong(
+        _merged(mix=lambda w, o: (w[..., None] * o).sum(axis=0)),
+        "0 times NaN | Your shares are right, and a part that isn't seen has the share 0. Its "
+        "output may be NaN, and 0 times NaN is NaN. → What could stand in the place of such an "
+        "output before it's multiplied?",
+    ),
+    wrong(
         _halves,
         "half and half, again and again | You average what there is with each part that follows. "
         "The first parts shrink at every step. → How much does each count?",
@@ -771,16 +807,15 @@ def _one_after_another(outputs: Any, lses: Any) -> Any:
     for i in range(1, len(lses)):
         both = np.logaddexp(lse, lses[i])
         safe = np.where(both == -np.inf, 0.0, both)
-        output = (
-            np.exp(lse - safe)[..., None] * output + np.exp(lses[i] - safe)[..., None] * outputs[i]
-        )
+        a, b = np.exp(lse - safe)[..., None], np.exp(lses[i] - safe)[..., None]
+        output = np.where(a > 0, a * output, 0) + np.where(b > 0, b * outputs[i], 0)
         lse = both
     return output, lse
 
 
 def _by_einsum(outputs: Any, lses: Any) -> Any:
     lse = np.logaddexp.reduce(lses, axis=0)
-    return np.einsum("p...,p...v->...v", np.exp(lses - lse), outputs), lse
+    return np.einsum("p...,p...v->...v", np.exp(lses - lse), np.nan_to_num(outputs)), lse
 
 
 def _row_by_row(outputs: Any, lses: Any) -> Any:
@@ -798,8 +833,9 @@ def _row_by_row(outputs: Any, lses: Any) -> Any:
 def _merge_by_torch(outputs: Any, lses: Any) -> Any:
     import torch
 
-    shares = torch.softmax(lses, dim=0)
-    return (shares[..., None] * outputs).sum(dim=0), torch.logsumexp(lses, dim=0)
+    shares = torch.softmax(lses, dim=0)[..., None]
+    kept = outputs.masked_fill(shares == 0, 0.0)
+    return (shares * kept).sum(dim=0), torch.logsumexp(lses, dim=0)
 
 
 MERGE = Exercise(
@@ -822,7 +858,8 @@ MERGE = Exercise(
         "The shares are a softmax of the lses over the parts, axis 0. Subtract each row's largest "
         "lse before you take exponentials.",
         "With top = lses.max(axis=0) and e = exp(lses − top): the output is the sum of "
-        "e[..., None] · outputs over the parts, divided by Σe, and lse is top + log Σe.",
+        "e[..., None] · outputs over the parts, divided by Σe, and lse is top + log Σe. Where e is "
+        "0, `np.where` puts 0 for an output, which may be NaN.",
     ],
     points=3,
     minutes=15,

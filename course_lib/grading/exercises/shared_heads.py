@@ -506,7 +506,7 @@ GROUPED = Exercise(
 # -- 14.pool ---------------------------------------------------------------------------------------
 
 
-def group_heads(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> NDArray:
+def group_heads(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> NDArray:
     """Make a layer's fused matrix one of fewer heads of keys and values.
 
     Parameters
@@ -515,26 +515,26 @@ def group_heads(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) ->
         Heads of queries, of keys, of values, side by side; or their bias.
     n_heads, n_kv_heads : int
         h and h_kv that there are.
-    n_groups : int
-        Heads of keys that there shall be; divides h_kv.
+    new_kv_heads : int
+        How many heads of keys there shall be, each the mean of a group; divides h_kv.
 
     Returns
     -------
-    float array, (d, (h + 2 n_groups) w) or ((h + 2 n_groups) w,)
+    float array, (d, (h + 2 new) w) or ((h + 2 new) w,)
     """
-    y: NDArray = _pooled()(w_qkv, n_heads, n_kv_heads, n_groups)
+    y: NDArray = _pooled()(w_qkv, n_heads, n_kv_heads, new_kv_heads)
     return y
 
 
-def _neighbours(heads: NDArray, n_groups: int) -> NDArray:
+def _neighbours(heads: NDArray, new_kv_heads: int) -> NDArray:
     """Bring groups' heads onto an axis of their own: (..., groups, heads in it, width)."""
     *lead, h, width = heads.shape
-    return heads.reshape(*lead, n_groups, h // n_groups, width)
+    return heads.reshape(*lead, new_kv_heads, h // new_kv_heads, width)
 
 
-def _in_turns(heads: NDArray, n_groups: int) -> NDArray:
+def _in_turns(heads: NDArray, new_kv_heads: int) -> NDArray:
     *lead, h, width = heads.shape
-    return heads.reshape(*lead, h // n_groups, n_groups, width).swapaxes(-3, -2)
+    return heads.reshape(*lead, h // new_kv_heads, new_kv_heads, width).swapaxes(-3, -2)
 
 
 def _mean(groups: NDArray) -> NDArray:
@@ -557,8 +557,10 @@ def _flat_strided(heads: NDArray) -> NDArray:
     return heads.swapaxes(-2, -1).reshape(*heads.shape[:-2], -1)
 
 
-def _one_head(heads: NDArray, n_groups: int) -> NDArray:
-    return _neighbours(heads.mean(axis=-2, keepdims=True).repeat(n_groups, axis=-2), n_groups)
+def _one_head(heads: NDArray, new_kv_heads: int) -> NDArray:
+    return _neighbours(
+        heads.mean(axis=-2, keepdims=True).repeat(new_kv_heads, axis=-2), new_kv_heads
+    )
 
 
 def _pooled(
@@ -576,7 +578,7 @@ def _pooled(
 ) -> Callable[..., Any]:
     """Return the pooling with some steps replaced."""
 
-    def convert(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+    def convert(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
         each = width(w_qkv.shape[-1], n_heads, n_kv_heads)
         counts = {"q": n_heads, "k": n_kv_heads, "v": n_kv_heads}
         parts, start = {}, 0
@@ -584,10 +586,10 @@ def _pooled(
             parts[letter] = w_qkv[..., start : start + counts[letter] * each]
             start += counts[letter] * each
         for letter in which:
-            groups = group(cut(parts[letter], counts[letter]), n_groups)
+            groups = group(cut(parts[letter], counts[letter]), new_kv_heads)
             means = (pool_values or pool)(groups) if letter == "v" else pool(groups)
             if repeated:
-                means = means.repeat(counts[letter] // n_groups, axis=-2)
+                means = means.repeat(counts[letter] // new_kv_heads, axis=-2)
             parts[letter] = flat(means)
         return put(parts["q"], parts["k"], parts["v"])
 
@@ -598,7 +600,7 @@ def _layer(d: int | None, h: int, h_kv: int, width: int, groups: int) -> Callabl
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 15, d or 0, h, h_kv, width, groups])
         shape = ((h + 2 * h_kv) * width,) if d is None else (d, (h + 2 * h_kv) * width)
-        names = {"n_heads": h, "n_kv_heads": h_kv, "n_groups": groups}
+        names = {"n_heads": h, "n_kv_heads": h_kv, "new_kv_heads": groups}
         return {"w_qkv": draw(rng, *shape) + 0.1} | names
 
     return build
@@ -616,53 +618,64 @@ _POOL_CASES = [
 ]
 
 
-def _by_thirds(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+def _by_thirds(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     """Cut into thirds, whatever the numbers of heads."""
     q, k, v = np.split(w_qkv, 3, axis=-1)
-    k, v = (_flat(_mean(_neighbours(_contiguous(x, n_kv_heads), n_groups))) for x in (k, v))
+    k, v = (_flat(_mean(_neighbours(_contiguous(x, n_kv_heads), new_kv_heads))) for x in (k, v))
     return np.concatenate([q, k, v], axis=-1)
 
 
-def _keys_like_queries(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+def _keys_like_queries(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     width = w_qkv.shape[-1] // (n_heads + 2 * n_kv_heads)
     q, k, v = np.split(w_qkv, [n_heads * width, 2 * n_heads * width], axis=-1)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the mean of no heads
-        k, v = (_flat(x.reshape(*x.shape[:-1], n_groups, -1, width).mean(axis=-2)) for x in (k, v))
+        k, v = (
+            _flat(x.reshape(*x.shape[:-1], new_kv_heads, -1, width).mean(axis=-2)) for x in (k, v)
+        )
     return np.concatenate([q, k, v], axis=-1)
 
 
-def _matrix_only(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+def _matrix_only(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     if w_qkv.ndim == 1:
         raise ValueError("not enough values to unpack")
-    return _pooled()(w_qkv, n_heads, n_kv_heads, n_groups)
+    return _pooled()(w_qkv, n_heads, n_kv_heads, new_kv_heads)
 
 
-def _within_heads(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+def _within_heads(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     """Give every column of a group the mean over all of the group's columns."""
     return _pooled(
         pool=lambda groups: np.broadcast_to(
             groups.mean(axis=(-2, -1), keepdims=True)[..., 0, :],
             (*groups.shape[:-2], groups.shape[-1]),
         )
-    )(w_qkv, n_heads, n_kv_heads, n_groups)
+    )(w_qkv, n_heads, n_kv_heads, new_kv_heads)
 
 
-def _of_rows(w_qkv: NDArray, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+def _of_rows(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     """Take each head's columns row by row, as a matrix (d_out, d_in) would have them."""
     if w_qkv.ndim == 1:
-        return _pooled()(w_qkv, n_heads, n_kv_heads, n_groups)
+        return _pooled()(w_qkv, n_heads, n_kv_heads, new_kv_heads)
     d, total = w_qkv.shape
     width = total // (n_heads + 2 * n_kv_heads)
     q, k, v = np.split(w_qkv, [n_heads * width, (n_heads + n_kv_heads) * width], axis=-1)
     k, v = (
-        x.reshape(n_groups, n_kv_heads // n_groups, width, d).mean(axis=1).reshape(d, -1)
+        x.reshape(new_kv_heads, n_kv_heads // new_kv_heads, width, d).mean(axis=1).reshape(d, -1)
         for x in (k, v)
     )
     return np.concatenate([q, k, v], axis=-1)
 
 
+def _size_of_groups(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
+    return _pooled()(w_qkv, n_heads, n_kv_heads, n_kv_heads // new_kv_heads)
+
+
 _POOL_WRONG = [
+    wrong(
+        _size_of_groups,
+        "the size of a group | Your groups have `new_kv_heads` heads each. That's how many heads "
+        "of keys are to be left. → How many of the h_kv heads go into each of these?",
+    ),
     wrong(
         _pooled(pool=lambda groups: groups.sum(axis=-2)),
         "the sum of a group | You add the heads of a group. Keys twice as large make scores twice "
@@ -782,40 +795,40 @@ _POOL_WRONG = [
 ]  # fmt: skip
 
 
-def _by_a_matrix(w_qkv: Any, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+def _by_a_matrix(w_qkv: Any, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     """Multiply by a matrix that averages."""
     width = w_qkv.shape[-1] // (n_heads + 2 * n_kv_heads)
-    size = n_kv_heads // n_groups
-    average = np.kron(np.eye(n_groups), np.full((size, 1), 1 / size))  # heads to groups
-    pool = np.zeros((n_heads + 2 * n_kv_heads, n_heads + 2 * n_groups))
+    size = n_kv_heads // new_kv_heads
+    average = np.kron(np.eye(new_kv_heads), np.full((size, 1), 1 / size))  # heads to groups
+    pool = np.zeros((n_heads + 2 * n_kv_heads, n_heads + 2 * new_kv_heads))
     pool[:n_heads, :n_heads] = np.eye(n_heads)
-    pool[n_heads:-n_kv_heads, n_heads:-n_groups] = average
-    pool[-n_kv_heads:, -n_groups:] = average
+    pool[n_heads:-n_kv_heads, n_heads:-new_kv_heads] = average
+    pool[-n_kv_heads:, -new_kv_heads:] = average
     return w_qkv @ np.kron(pool, np.eye(width))
 
 
-def _head_by_head(w_qkv: Any, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+def _head_by_head(w_qkv: Any, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     heads = np.split(w_qkv, n_heads + 2 * n_kv_heads, axis=-1)
-    size = n_kv_heads // n_groups
+    size = n_kv_heads // new_kv_heads
     kept = heads[:n_heads]
     for i in range(n_heads, len(heads), size):
         kept.append(np.add.reduce(heads[i : i + size]) / size)
     return np.concatenate(kept, axis=-1)
 
 
-def _all_at_once(w_qkv: Any, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+def _all_at_once(w_qkv: Any, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     width = w_qkv.shape[-1] // (n_heads + 2 * n_kv_heads)
     w = w_qkv.reshape(-1, n_heads + 2 * n_kv_heads, width)
-    shared = w[:, n_heads:].reshape(len(w), 2 * n_groups, -1, width).mean(axis=2)
+    shared = w[:, n_heads:].reshape(len(w), 2 * new_kv_heads, -1, width).mean(axis=2)
     return np.concatenate([w[:, :n_heads], shared], axis=1).reshape(*w_qkv.shape[:-1], -1)
 
 
-def _pooled_by_torch(w_qkv: Any, n_heads: int, n_kv_heads: int, n_groups: int) -> Any:
+def _pooled_by_torch(w_qkv: Any, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     import torch
 
     width = w_qkv.shape[-1] // (n_heads + 2 * n_kv_heads)
     q, kv = w_qkv.split([n_heads * width, 2 * n_kv_heads * width], dim=-1)
-    pooled = kv.unflatten(-1, (2 * n_groups, n_kv_heads // n_groups, width)).mean(dim=-2)
+    pooled = kv.unflatten(-1, (2 * new_kv_heads, n_kv_heads // new_kv_heads, width)).mean(dim=-2)
     return torch.cat([q, pooled.flatten(-2)], dim=-1)
 
 
@@ -837,8 +850,8 @@ POOL = Exercise(
         "the three together again.",
         "h + 2·h_kv heads lie side by side, so one of them is `w_qkv.shape[-1] // (n_heads + 2 * "
         "n_kv_heads)` columns wide.",
-        "`x.reshape(*x.shape[:-1], n_groups, n_kv_heads // n_groups, width)` brings the heads of a "
-        "group onto the last axis but one. It works for a bias, too.",
+        "`x.reshape(*x.shape[:-1], new_kv_heads, n_kv_heads // new_kv_heads, width)` brings the "
+        "heads of a group onto the last axis but one. It works for a bias, too.",
     ],
     points=3,
     minutes=20,
