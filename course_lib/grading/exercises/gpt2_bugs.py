@@ -100,9 +100,10 @@ def _interleaved(fused: NDArray, h: int) -> Any:
     return np.moveaxis(np.moveaxis(parts, -1, -2), -3, 0).swapaxes(-3, -2)
 
 
-def _keys_first(fused: NDArray, h: int) -> Any:
-    q, k, v = _side_by_side(fused, h)
-    return k, q, v
+def _in_order(names: str) -> Callable[[NDArray, int], Any]:
+    """Take the thirds of the columns in another order."""
+    places = [names.split(", ").index(name) for name in ("queries", "keys", "values")]
+    return lambda fused, h: [_side_by_side(fused, h)[place] for place in places]
 
 
 def _values_second(fused: NDArray, h: int) -> Any:
@@ -374,11 +375,18 @@ _WRONG = [
         "½ lost in GELU | GELU is twice as large as it should be: a division got lost. → What are "
         "the smallest and largest values of 1 + tanh?",
     ),
-    wrong(
-        _block(parts=_keys_first),
-        "queries and keys changed places | The three faults are mended, but the first third of the "
-        "columns is taken for keys and the second for queries. → In which order does `c_attn` hold "
-        "them?",
+    *(
+        wrong(
+            _block(parts=_in_order(order)),
+            f"columns in the order {order} | The three faults are mended, but the three parts of "
+            f"c_attn's columns are taken for {order}. → In which order does the text name them?",
+        )
+        for order in (
+            "keys, queries, values",
+            "keys, values, queries",
+            "values, queries, keys",
+            "values, keys, queries",
+        )
     ),
     wrong(
         _block(scale=lambda d, h: sqrt(3 * d // h)),

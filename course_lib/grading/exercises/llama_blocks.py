@@ -370,6 +370,16 @@ _WRONG = [
         "that add nothing leave nothing. → What is the answer added to?",
     ),
     wrong(
+        _block(around=(lambda x, f, norm: f(norm(x)), _pre)),
+        "no sum behind attention | Round the network you're right. Attention's output replaces the "
+        "stream. → What is it to be added to?",
+    ),
+    wrong(
+        _block(around=(_pre, lambda x, f, norm: f(norm(x)))),
+        "no sum behind the network | Round attention you're right. The network's output replaces "
+        "the stream. → What is it to be added to?",
+    ),
+    wrong(
         _block(around=(lambda x, f, norm: x + f(x),) * 2),
         "no norms | The sublayers read the stream as it is. → Which two vectors of the dictionary "
         "does your function never use?",

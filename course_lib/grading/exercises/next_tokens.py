@@ -131,19 +131,18 @@ _LOSS_CASES = [
         _packed("AAAAA", "AAAAA"),
     ),
     case(
-        "2 texts in one row | nobody foresees where a text begins", _packed("AAAABBB", plain=True)
+        "2 texts in one row | the first token of a text isn't predicted",
+        _packed("AAAABBB", plain=True),
     ),
     case(
-        "texts of 6, 4 and 2 tokens, padded | padding is foreseen by none",
+        "texts of 6, 4 and 2 tokens, padded | padding isn't predicted",
         _packed("AAAAAA", "BBBB..", "CC...."),
     ),
     case(
         "packed and padded, <eos> between | a token without bytes",
         _packed("AAABBBB.", "CCDDDDDD", "EEEEEFFF"),
     ),
-    case(
-        "padding in front | the first real token is foreseen by none", _packed("..AAAA", "BBBBBB")
-    ),
+    case("padding in front | nor does padding predict a token", _packed("..AAAA", "BBBBBB")),
     case("a text that is one token long | it adds nothing", _packed("AAABCC")),
     case("logits near 1,000 | no overflow", _packed("AAAA", "BBB.", spread=20.0, shift=1000.0)),
 ]
@@ -260,8 +259,8 @@ def _mean_of_ratios(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: 
 _LOSS_WRONG = [
     wrong(
         _unshifted,
-        "not shifted | You score each token with the logits at its own place, where the model has "
-        "already read it. → At which place is the token at t + 1 foreseen?",
+        "not shifted | You score each token with the logits at its own place, where the model "
+        "has already read it. → At which place is the token at t + 1 predicted?",
     ),
     wrong(
         _loss(
@@ -304,41 +303,41 @@ _LOSS_WRONG = [
     wrong(
         _loss(pick=lambda logs, ids: _taken(logs[:, 1:], ids[:, :-1])),
         "shifted backwards | You score the token at t with the logits at t + 1: the model would "
-        "have to tell what stood before. → Which of the two arrays loses its last place, and which "
-        "its first?",
+        "have to tell what came before. → Which of the two arrays loses its last place, and "
+        "which its first?",
     ),
     wrong(
         _rolled,
-        "rolled | `np.roll` brings the first token to the end of the row, where the last place has "
-        "to foresee it if it's the same text. → How many predictions are there in a text of n "
-        "tokens?",
+        "rolled | `np.roll` brings the first token to the end of the row, so that the last "
+        "place predicts it if both are of the same text. → How many predictions are there in a "
+        "text of n tokens?",
     ),
     wrong(
         _loss(counted=_not_padding),
-        "across the border | The last token of a text has to foresee the first one of the next, "
-        "with which it has nothing to do. → Which two entries of `documents` must be equal?",
+        "across the border | You let the last token of a text predict the first of the next, "
+        "which is another text. → Which two entries of `documents` must be equal?",
     ),
     wrong(
         _loss(counted=_same_text),
-        "padding foreseen | Padding and padding have the same number, −1, so that you score it "
-        "like a text. → Which places never count?",
+        "padding predicted | Padding next to padding has the same number, −1, so that you score "
+        "it like a text. → Which places never count?",
     ),
     wrong(
         _loss(counted=_all),
-        "everything counts | You score all places: padding, and the first token of the next text. "
-        "→ What does your function use `documents` for?",
+        "everything counts | You score all places: padding, and the first token of each text. → "
+        "What does your function use `documents` for?",
     ),
     wrong(
         _loss(counted=_source_real),
         "padding looked for at the wrong place | You leave out places whose *own* token is "
-        "padding. What matters is the token that's foreseen. → Whose number has to be that of a "
-        "text?",
+        "padding. What matters is the token that's predicted. → Whose number has to be that of "
+        "a text?",
     ),
     wrong(
         _loss(counted=_one_early),
-        "the mask not shifted | Your mask of places is one off: it leaves out the last prediction "
-        "of a text and keeps the one across the border. → Does your mask belong to the token that "
-        "foresees or to the one foreseen?",
+        "the mask not shifted | Your mask is off by one place: it leaves out the last "
+        "prediction of a text and keeps the one across the border. → Does it belong to the "
+        "token at t, or to the pair of t and t + 1?",
     ),
     wrong(
         _loss(mean=_by_rows),
@@ -353,19 +352,19 @@ _LOSS_WRONG = [
     ),
     wrong(
         _of_all_places,
-        "a mean over all places | Your bits per byte are right, and for the loss you divide by the "
-        "number of places, also those that don't count. → How many predictions count?",
+        "a mean over all places | Your bits per byte are right. For the loss you divide by the "
+        "number of all places, whether they count or not. → How many predictions count?",
     ),
     wrong(
         _loss(mean=lambda losses, counts: losses[counts].mean(), without=True),
-        "<eos> not counted | Tokens without bytes, or with id 0, aren't counted by you. `<eos>` "
-        "has to be foreseen like any other: it's how a text ends. → What alone tells you which "
-        "places count?",
+        "<eos> not counted | You leave out tokens without bytes, or with id 0. `<eos>` has to "
+        "be predicted like any other: it's how a text ends. → What alone tells you which places "
+        "count?",
     ),
     wrong(
         _without_free_bits,
-        "the bits of <eos> left out | Your loss is right. In the bits the tokens without bytes are "
-        "missing: they cost something, too. → Which predictions does the total cover?",
+        "the bits of <eos> left out | Your loss is right. From the bits you leave out tokens "
+        "without bytes, but they cost something too. → Which predictions does the total cover?",
     ),
     wrong(
         _mean_of_ratios,
@@ -407,9 +406,14 @@ _LOSS_WRONG = [
         "docstring name first?",
     ),
     wrong(
+        _loss(bits=lambda loss, tokens, size: loss * tokens / log(2, 10) / size),
+        "the decimal logarithm of 2 | Your loss is right. You divide nats by the decimal logarithm "
+        "of 2. → Which logarithm is the loss made of?",
+    ),
+    wrong(
         _loss(bits=lambda loss, tokens, size: loss * tokens / log(10) / size),
-        "log 10 | Your loss is right, and the other number is in decimal digits. → How many bits "
-        "has a nat?",
+        "log 10 | Your loss is right, and the other number is in decimal digits. → By which "
+        "logarithm is a nat divided to give bits?",
     ),
     wrong(
         _loss(bits=lambda loss, tokens, size: loss * tokens / log(2) / size / 8),
@@ -418,8 +422,8 @@ _LOSS_WRONG = [
     ),
     wrong(
         _loss(pick=lambda logs, ids: logs[:, :-1].max(axis=-1)),
-        "the likeliest token | You score the token that the model thinks likeliest at each place. "
-        "→ Which token really comes next?",
+        "the likeliest token | You score the likeliest token at each place. → Which token "
+        "really comes next?",
     ),
     wrong(
         _loss(
@@ -437,12 +441,12 @@ _LOSS_WRONG = [
     wrong(
         _loss(bits=lambda loss, tokens, size: loss * tokens * log(2) / size),
         "multiplied by log 2 | Your loss is right. A nat is more than a bit, so there are more "
-        "bits than nats; you get fewer. → Is log 2 to stand above or below the line?",
+        "bits than nats; you get fewer. → Do you multiply or divide by log 2?",
     ),
     wrong(
         _loss(bits=lambda loss, tokens, size: loss / log(2)),
-        "bits per token | Your loss is right, and the other number is in bits for each token. "
-        "Another tokenizer has other tokens. → How many bytes have been foreseen?",
+        "bits per token | Your loss is right, and the other number is in bits per token. "
+        "Another tokenizer cuts other tokens. → How many bytes have been predicted?",
     ),
     wrong(
         _loss(bits=lambda loss, tokens, size: loss / log(2) / size),
@@ -459,35 +463,36 @@ _LOSS_WRONG = [
     ),
     wrong(
         _loss(size=lambda ids, counts, n_bytes: n_bytes[ids].sum()),
-        "bytes of all tokens | Your loss is right. You divide by the bytes of all tokens, the "
-        "first of a text among them, which nobody foresees. → Whose bytes belong to these bits?",
+        "bytes of all tokens | Your loss is right. You divide by the bytes of all tokens, with "
+        "the first of each text among them, which isn't predicted. → Whose bytes belong to "
+        "these bits?",
     ),
     wrong(
         _loss(size=lambda ids, counts, n_bytes: n_bytes[ids[:, :-1][counts]].sum()),
-        "bytes of those that foresee | Your loss is right. You count the bytes of the tokens at "
-        "t, and it's those at t + 1 that are foreseen. → Whose bytes belong to these bits?",
+        "bytes of the tokens before | Your loss is right. You count the bytes of the tokens at "
+        "t, and those at t + 1 are predicted. → Whose bytes belong to these bits?",
     ),
     wrong(
         _loss(
             size=lambda ids, counts, n_bytes: np.maximum(n_bytes, 1)[ids[:, 1:][counts]].sum(),
         ),
-        "a byte at least | Your loss is right. A token that stands for no text has 0 bytes, and "
-        "you count it as one. → What does `n_bytes` say of token 0?",
+        "a byte at least | Your loss is right. You count one byte for a token that stands for "
+        "no text. → What does `n_bytes` hold for token 0?",
     ),
     wrong(
         _loss(size=lambda ids, counts, n_bytes: n_bytes.mean() * counts.sum()),
         "bytes of the vocabulary | Your loss is right. You take the vocabulary's mean number of "
-        "bytes, whatever stands in the text. → Which tokens have been foreseen?",
+        "bytes, whatever the text is. → Which tokens have been predicted?",
     ),
     wrong(
         _loss(bits=lambda loss, tokens, size: np.exp(loss)),
         "a perplexity | Your loss is right, and the other number is its exponential, the "
-        "perplexity of a token. → What does a byte cost, in bits?",
+        "perplexity per token. → How many bits does a byte cost?",
     ),
     wrong(
         _loss(logs=lambda x: x),
-        "no log-softmax | You take the logits themselves for log-probabilities, which they aren't "
-        "yet. → What makes logits sum to 1 as probabilities?",
+        "no log-softmax | You take the logits themselves for log-probabilities. → What turns "
+        "logits into probabilities that sum to 1?",
     ),
     wrong(
         _loss(logs=_plain_log),
@@ -496,23 +501,23 @@ _LOSS_WRONG = [
     ),
     wrong(
         _loss(logs=lambda x: softmax(x)),
-        "probabilities averaged | You average probabilities in the place of their logarithms, so "
-        "that your loss is below 0. → What is a product of probabilities in a sum?",
+        "probabilities averaged | You average probabilities, and not their logarithms, so that "
+        "your loss is below 0. → What is a loss the negative of?",
     ),
     wrong(
         _loss(logs=lambda x: _log_softmax(x, axis=1)),
-        "softmax along the text | Your probabilities sum to 1 along the text. → Which axis is the "
-        "vocabulary's?",
+        "softmax along the text | Your probabilities sum to 1 along the text. → Which axis is "
+        "that of the vocabulary?",
     ),
     wrong(
         _loss(returns=lambda loss, bits: (-loss, -bits)),
-        "the sign | Your numbers are below 0: they are log-probabilities. → Is more loss better or "
-        "worse?",
+        "the sign | Your numbers are below 0: they are log-probabilities. → Is a larger loss "
+        "better or worse?",
     ),
     wrong(
         _loss(logs=lambda x: _log_softmax(x) / log(2), bits=lambda loss, n, size: loss * n / size),
-        "the loss in bits | Your bits per byte are right, and the loss is in bits as well. → In "
-        "which unit shall the loss be?",
+        "the loss in bits | Your bits per byte are right, and your loss is in bits too. → Which "
+        "logarithm does the text take for the loss?",
     ),
 ]
 
@@ -564,12 +569,12 @@ LOSS = Exercise(
         Alternative(name="torch", right=_loss_torch, backend="torch"),
     ],
     hints=[
-        "The logits at place t foresee the token at t + 1: drop the last place of `logits` and the "
+        "The logits at place t predict the token at t + 1: drop the last place of `logits` and the "
         "first of `ids`, and pick. Then decide which of these predictions count.",
         "A prediction counts where `documents[:, 1:] == documents[:, :-1]` and that number isn't "
         "−1. The loss is the mean over these, in nats.",
         "The total of the losses that count, divided by log 2, is in bits. Divide it by the sum of "
-        "`n_bytes` over the tokens that are foreseen: `n_bytes[ids[:, 1:][counts]].sum()`.",
+        "`n_bytes` over the predicted tokens: `n_bytes[ids[:, 1:][counts]].sum()`.",
     ],
     points=4,
     minutes=20,
@@ -846,39 +851,40 @@ _PROBE_WRONG = [
     wrong(
         _probe(moved=lambda a, b: (a != b).any(axis=-1)),
         "to the last digit | You compare outputs to the last digit, so that rounding looks like "
-        "influence. → How large is a difference that means something?",
+        "influence. → How large must a difference be to count?",
     ),
     wrong(
         _probe(moved=lambda a, b: np.abs((a - b).sum(axis=-1)) > 1e-6),
         "differences that cancel | Nothing moves in your table where outputs have four numbers. "
-        "The sum of these four never changes, and no token moves all of them. → How many of an "
-        "output's numbers have to move?",
+        "Their sum never changes, and no token moves all four. → How many of an output's "
+        "numbers have to move?",
     ),
     wrong(
         _probe(moved=lambda a, b: np.zeros(len(a), dtype=bool)),
-        "nothing moves at all | Your table is False throughout. The token that stood there moves "
-        "nothing, so not *every* try can be asked to; and an array that's compared with itself "
-        "doesn't differ either. → How many tries have to move an output?",
+        "nothing moves at all | Your table is False throughout. The token that was there moves "
+        "nothing, so *every* try can't be asked to; and an array compared with itself never "
+        "differs. → How many tries have to move an output?",
     ),
     wrong(
         _probe(moved=lambda a, b: np.abs(a - b)[:, 0] > 1e-6),
-        "the first number | You look at the first number of each output. Some tokens move others. "
-        "→ Over which axis does `any` go?",
+        "the first number | You look only at the first number of each output. Some tokens move "
+        "others. → Over which axis does `any` go?",
     ),
     wrong(
         _probe(moved=lambda a, b: (a - b > 1e-6).any(axis=-1)),
-        "only upwards | You see what moves an output's numbers upwards. What moves them downwards "
-        "alone is missed. → What does `abs` do with a difference?",
+        "only upwards | You see only what raises an output's numbers, and miss what lowers "
+        "them. → What does `abs` do with a difference?",
     ),
     wrong(
         _probe(others=lambda token, v: [other for other in range(1, v) if other != token]),
-        "never token 0 | You try all other tokens but 0. With two kinds of tokens there's nothing "
-        "to try in the place of 1, then. → At which number does `range(1, n)` begin?",
+        "never token 0 | You try all other tokens but 0. With two kinds of tokens nothing is "
+        "left to try in place of 1. → At which number does `range(1, n)` begin?",
     ),
     wrong(
         _probe(predicts=lambda seen: np.append(~np.diagonal(seen, 1), True)),
-        "the next token alone | You ask whether a place sees the token right behind it. One that "
-        "sees the token after that has seen too much as well. → Which tokens are *behind* place 0?",
+        "the next token alone | You ask whether a place sees the token right behind it. One "
+        "that sees a later token has seen too much as well. → Which tokens are *behind* place "
+        "0?",
     ),
     wrong(
         _probe(predicts=lambda seen: np.asarray(~np.triu(seen, 2).any(axis=1))),
@@ -894,18 +900,19 @@ _PROBE_WRONG = [
     wrong(
         _probe(predicts=lambda seen: np.asarray(~np.tril(seen, -1).any(axis=1))),
         "earlier for later, and what follows | You ask whether a place sees tokens *before* it, "
-        "and the family follows from that. → On which side of the diagonal are those behind it?",
+        "and the family follows from that. → On which side of the diagonal are the tokens "
+        "behind it?",
     ),
     wrong(
         _probe(predicts=lambda seen: np.asarray(~np.triu(seen, 1).any(axis=0))),
-        "columns for rows | Your table is right. For `predicts` you go through it along the wrong "
-        "axis: who is seen by earlier places, not who sees later ones. → Which axis does `any` go "
-        "along in a row?",
+        "columns for rows | Your table is right. For `predicts` you go along the wrong axis: "
+        "you ask who is seen by earlier places, and not who sees later ones. → Which axis is "
+        "that of the tokens seen?",
     ),
     wrong(
         _probe(moved=lambda a, b: np.full(len(a), (np.abs(a - b) > 1e-6).any())),
-        "any output at all | You ask whether anything has moved, in one number for all outputs. → "
-        "Over which axis does `any` go, so that one truth value for each place is left?",
+        "any output at all | You ask whether anything has moved, once for all outputs. → Over "
+        "which axis does `any` go, so that one truth value for each place is left?",
     ),
     wrong(
         _probe(keep=True),
@@ -924,58 +931,56 @@ _PROBE_WRONG = [
             family=lambda p, seen: _family(p, seen.T),
         ),
         "rows and columns changed places | Your table is transposed, and the rest is right. → "
-        "Which index of `seen` is the output's?",
+        "Which index of `seen` is that of the output?",
     ),
     wrong(
         _probe(table=lambda seen: seen.T),
-        "rows and columns changed places, and what follows | Your table is transposed, and so a "
-        "decoder looks like something that sees the future. → Which index of `seen` is the "
-        "output's?",
+        "rows and columns changed places, and what follows | Your table is transposed, so that "
+        "a decoder seems to see the future. → Which index of `seen` is that of the output?",
     ),
     wrong(
         _probe(table=lambda seen: seen & ~np.eye(len(seen), dtype=bool)),
-        "not itself | Your table is False everywhere on its diagonal, from corner to corner. → "
-        "Does output i depend on token i?",
+        "not itself | Your table is False along its whole diagonal. → Does output i depend on "
+        "token i?",
     ),
     wrong(
         _probe(predicts=lambda seen: np.tril(seen).sum(axis=1) == np.arange(1, len(seen) + 1)),
-        "sees all before it | You ask whether a place sees *all* tokens up to its own. → What must "
-        "a place *not* have seen to foresee the next token?",
+        "sees all before it | You ask whether a place sees *all* tokens up to its own. → What "
+        "must a place *not* have seen to predict the next token?",
     ),
     wrong(
         _probe(predicts=lambda seen: (seen == np.tri(len(seen), dtype=bool)).all(axis=1)),
         "exactly a causal row | You ask for a row of a causal mask. A model with a short view "
-        "can be trained to foresee as well. → What must a place *not* have seen?",
+        "can be trained to predict as well. → What must a place *not* have seen?",
     ),
     wrong(
         _probe(
             predicts=lambda seen: np.asarray(~np.triu(seen).any(axis=1)),
             family=lambda p, seen: _family(_no_later(seen), seen),
         ),
-        "itself counted as later | No place predicts with you, since all see themselves. The token "
-        "at i isn't what is foreseen at i. → Which one is?",
+        "itself counted as later | No place predicts with you, since each sees its own token. "
+        "The token at i isn't the one predicted at i. → Which one is?",
     ),
     wrong(
         _probe(predicts=lambda seen: ~_no_later(seen), family=lambda p, seen: _family(~p, seen)),
-        "turned round | Your `predicts` is True where a later token is seen, and False elsewhere. "
-        "→ May a place that has seen the next token be trained to foresee it?",
+        "turned round | Your `predicts` is True where a later token is seen, and False "
+        "elsewhere. → May a place that has seen the next token be trained to predict it?",
     ),
     wrong(
         _probe(
             predicts=lambda seen: np.asarray(~np.tril(seen, -1).any(axis=1)),
             family=lambda p, seen: _family(_no_later(seen), seen),
         ),
-        "earlier for later | You ask whether a place sees tokens *before* it. → On which side of "
-        "the diagonal are those behind it?",
+        "earlier for later | You ask whether a place sees tokens *before* it. → On which side "
+        "of the diagonal are the tokens behind it?",
     ),
     wrong(
         _probe(
             predicts=lambda seen: np.append(_no_later(seen)[:-1], False),
             family=lambda p, seen: _family(_no_later(seen), seen),
         ),
-        "the last place left out | The last place is False with you. It has no token behind it, "
-        "so it has seen none: it foresees what isn't written yet. → What does a model write "
-        "next with?",
+        "the last place left out | Your last place is False. Nothing is behind it, so it has "
+        "seen nothing too early. → From which place does a model write on?",
     ),
     wrong(
         _probe(family=lambda p, seen: {0: 1, 1: 0}.get(_family(p, seen), 2)),
@@ -994,15 +999,15 @@ _PROBE_WRONG = [
     ),
     wrong(
         _probe(family=lambda p, seen: 1 if p.all() else (2 if p.any() else 0)),
-        "the last place always predicts | Table and places are right. In an encoder the last place "
-        "has nothing behind it, so it counts, and you never say 0. → Which places tell an encoder "
-        "from the third family?",
+        "the last place always predicts | Table and places are right. In an encoder, too, the "
+        "last place can be trained, since nothing is behind it; so you never say 0. → Which "
+        "places tell an encoder from family 2?",
     ),
     wrong(
         _probe(family=lambda p, seen: _by_table(seen, lambda s: bool(s.all()))),
-        "an encoder must see everything | Table and places are right. You call a model an encoder "
-        "only if all see all, or the first place the last; one with a short view isn't, then. → "
-        "How many of an encoder's places foresee?",
+        "an encoder must see everything | Table and places are right. You call a model an "
+        "encoder only if every place, or the first one, sees the whole text. Some have a short "
+        "view. → How many of an encoder's places can predict?",
     ),
     wrong(
         _probe(
@@ -1012,9 +1017,9 @@ _PROBE_WRONG = [
                 else (2 if p[:-1].any() else 0)
             )
         ),
-        "a decoder must see all before it | Table and places are right. You call a model a decoder "
-        "only with a full triangle. → What do all places of a decoder with a short view have in "
-        "common?",
+        "a decoder must see all before it | Table and places are right. You call a model a "
+        "decoder only with a full triangle. → What do all places of a decoder with a short view "
+        "have in common?",
     ),
 ]
 
