@@ -30,7 +30,7 @@ def sentence_vectors(hidden: NDArray, mask: NDArray) -> tuple[NDArray, NDArray]:
     Parameters
     ----------
     hidden : float array, (..., n, d)
-        May hold anything at padding, also NaN.
+        May hold anything at padding, NaN and ∞ as well.
     mask : boolean array, (..., n)
 
     Returns
@@ -87,6 +87,7 @@ def _texts(*rows: str, d: int = 3, alone: bool = False, bad: bool = False) -> An
         hidden = draw(rng, *mask.shape, d) + 0.4
         if bad:
             hidden[~mask] = np.nan
+            hidden[-1, -1, ::2] = np.inf, -np.inf
         if alone:
             hidden, mask = hidden[0], mask[0]
         return {"hidden": hidden.round(1), "mask": mask}
@@ -94,12 +95,19 @@ def _texts(*rows: str, d: int = 3, alone: bool = False, bad: bool = False) -> An
     return build
 
 
+def _with_a_zero(seed: int) -> dict[str, Any]:
+    given: dict[str, Any] = _texts("xxx.", ".xxx", d=2)(seed)
+    given["hidden"][:, 1] = 0.0
+    return given
+
+
 _POOL_CASES = [
     case("one text of 3 tokens | no padding, no batch", _texts("xxx", d=2, alone=True)),
     case("2 texts of 4 and 2 tokens | padding is left out", _texts("xxxx", "xx..")),
     case("padding on the left | a mask can have any form", _texts("xxx", ".xx", "..x", d=2)),
     case("marks left out in the middle | or any other form", _texts("xx.x.x", "x..xxx")),
-    case("NaN at padding | 0 · NaN isn't 0", _texts("xxx.", "x...", bad=True)),
+    case("NaN and ∞ at padding | 0 times either isn't 0", _texts("xxx.", "x...", bad=True)),
+    case("a real token of zeros | it counts", _with_a_zero),
     case("a text without a token | zeros, and no NaN", _texts("xx", "..", d=4)),
 ]
 
@@ -138,6 +146,45 @@ def _units_first(hidden: NDArray, mask: NDArray) -> Any:
 
 def _one(mask: NDArray) -> Any:
     return 1
+
+
+def _up_to_the_last(mask: NDArray) -> NDArray:
+    """Fill the gaps before the last real token."""
+    return np.flip(np.maximum.accumulate(np.flip(mask, -1), axis=-1), -1)
+
+
+def _multiplied(hidden: NDArray, mask: NDArray) -> Any:
+    return (hidden * mask[..., None]).sum(axis=-2)
+
+
+def _zeros_for_nan(hidden: NDArray, mask: NDArray) -> Any:
+    return _multiplied(np.where(np.isnan(hidden), 0.0, hidden), mask)
+
+
+def _unit_or_zeros(means: NDArray) -> Any:
+    """Give what has no length above 0 zeros: NaN as well."""
+    size = np.sqrt((means**2).sum(axis=-1, keepdims=True))
+    return np.where(size > 0, means / size, 0.0)
+
+
+def _not_zero(by_number: bool) -> Callable[..., Any]:
+    """Count what isn't 0, in the place of what's real."""
+
+    def pooled(hidden: NDArray, mask: NDArray) -> Any:
+        kept = np.where(mask[..., None], hidden, 0.0) != 0
+        count = kept if by_number else kept.any(axis=-1, keepdims=True)
+        means = _sum(hidden, mask) / np.maximum(count.sum(axis=-2), 1)
+        return means, _unit(means)
+
+    return pooled
+
+
+def _mean_of_units(again: bool) -> Callable[..., Any]:
+    def pooled(hidden: NDArray, mask: NDArray) -> Any:
+        mean = _units_first(hidden, mask) / _count(mask)
+        return _pooled()(hidden, mask)[0], _unit(mean) if again else mean
+
+    return pooled
 
 
 def _all_of_batch(means: NDArray) -> Any:
@@ -302,6 +349,63 @@ _POOL_WRONG = [
         "length 1 by you. → From which length on may a vector count as 0?",
     ),
     wrong(
+        _pooled(
+            add=lambda hidden, mask: _sum(hidden, _up_to_the_last(mask)),
+            count=lambda mask: _count(_up_to_the_last(mask)),
+        ),
+        "up to the last real token | You average all places up to the last real token, padding "
+        "between them as well. → Where else than at the end can padding be?",
+    ),
+    wrong(
+        _pooled(add=_zeros_for_nan),
+        "NaN alone made 0 | You make zeros of NaN and multiply by the mask. At padding there can "
+        "be ∞, too, and 0 · ∞ is NaN. → Which function of numpy *chooses* between two numbers?",
+    ),
+    wrong(
+        _pooled(add=_zeros_for_nan, unit=_unit_or_zeros),
+        "NaN alone made 0, and no NaN in the units | You make zeros of NaN and multiply by the "
+        "mask. At padding there can be ∞, too, and 0 · ∞ is NaN in the means. → Which function of "
+        "numpy *chooses* between two numbers?",
+    ),
+    wrong(
+        _pooled(add=_multiplied, unit=_unit_or_zeros),
+        "multiplied by the mask, and no NaN in the units | You multiply by the mask, and 0 · NaN "
+        "is NaN: what stands at padding comes through to the means. → Which function of numpy "
+        "*chooses* between two numbers?",
+    ),
+    wrong(
+        _pooled(count=lambda mask: mask.sum(axis=-1, keepdims=True), unit=_unit_or_zeros),
+        "divided by 0, and no NaN in the units | Your units are right. For the mean of a text "
+        "without a token you divide 0 by 0. → By what may 0 be divided to stay 0?",
+    ),
+    wrong(
+        _not_zero(by_number=False),
+        "tokens of zeros not counted | You count the vectors that aren't 0. A real token's vector "
+        "may be 0, and is one of those that are averaged. → What alone says which tokens are real?",
+    ),
+    wrong(
+        _not_zero(by_number=True),
+        "zeros not counted | In each column you count the numbers that aren't 0. A real token may "
+        "have a 0 there. → What alone says which tokens are real?",
+    ),
+    wrong(
+        _mean_of_units(again=False),
+        "a mean of units | Your means are right. For the units you bring each *token* to length 1 "
+        "and take the mean of those. → Which vector is divided by its length?",
+    ),
+    wrong(
+        _mean_of_units(again=True),
+        "a mean of units, at length 1 | Your means are right. For the units you bring each "
+        "*token* to length 1 first, so that long ones no longer count for more. → Which vector is "
+        "divided by its length?",
+    ),
+    wrong(
+        _pooled(unit=lambda x: x / (np.sqrt((x**2).sum(axis=-1, keepdims=True)) + 1e-6)),
+        "a little added to the length | Your means are right. You add a small number to every "
+        "length so as not to divide by 0, and all units are a little short. → Which lengths alone "
+        "need it?",
+    ),
+    wrong(
         _length_of_sum,
         "the length of the sum | Your means are right, and for the units you divide them by the "
         "length of the *sum*. → Whose length is to become 1?",
@@ -328,6 +432,13 @@ def _pool_product(hidden: Any, mask: Any) -> Any:
         return means, np.nan_to_num(means / np.linalg.norm(means, axis=-1, keepdims=True))
 
 
+def _pool_cleaned(hidden: Any, mask: Any) -> Any:
+    """Make numbers of all that isn't one, and multiply by the mask."""
+    total = (np.nan_to_num(hidden) * mask[..., None]).sum(axis=-2)
+    means = total / (mask.sum(axis=-1)[..., None] + 1e-12)
+    return means, means / np.maximum(np.linalg.norm(means, axis=-1)[..., None], 1e-12)
+
+
 def _pool_torch(hidden: Any, mask: Any) -> Any:
     from torch.nn import functional
 
@@ -347,13 +458,14 @@ POOLING = Exercise(
     alternatives=[
         ("loops", _pool_loops),
         ("a product", _pool_product),
+        ("cleaned", _pool_cleaned),
         Alternative(name="torch", right=_pool_torch, backend="torch"),
     ],
     hints=[
         "Three steps: the sum of what is real, how many that are, and the length of the quotient. "
-        "In two of them 0 can be what you divide by.",
-        "Choose before you add: `np.where(mask[..., None], hidden, 0)`. The mask needs an axis "
-        "more, as long as one.",
+        "Twice you divide, and each time it could be by 0.",
+        "Choose before you add: `np.where(mask[..., None], hidden, 0)`. The mask needs one "
+        "axis more, of length 1.",
         "`total / np.maximum(count, 1)` and `means / np.maximum(size, 1e-12)`, where count and "
         "size keep their last axis by `keepdims=True`.",
     ],
@@ -367,7 +479,7 @@ POOLING = Exercise(
 
 
 def search(
-    queries: NDArray, documents: NDArray, k: int, at_least: float = -1.0
+    queries: NDArray, documents: NDArray, k: int, at_least: float = -np.inf
 ) -> tuple[NDArray, NDArray]:
     """Find each query's k nearest documents by cosine, of those that are near enough.
 
@@ -377,8 +489,8 @@ def search(
     documents : float array, (n, d)
     k : int
         At most n.
-    at_least : float, default −1
-        Which cosine is near enough.
+    at_least : float, default −∞
+        The smallest cosine that is near enough.
 
     Returns
     -------
@@ -415,12 +527,12 @@ def _search(
     order: Callable[[NDArray], Any] = _nearest,
     by: Callable[[NDArray, NDArray, NDArray], Any] = lambda scores, queries, documents: scores,
     near: Callable[[NDArray, float], Any] = lambda scores, at_least: scores >= at_least,
-    empty: tuple[float, float | None] = (-1, 0.0),
+    empty: tuple[int | None, float | None] = (-1, 0.0),
     returns: Callable[[Any, Any], Any] = lambda indices, scores: (indices, scores),
 ) -> Callable[..., Any]:
     """Return the search with some steps replaced."""
 
-    def searched(queries: NDArray, documents: NDArray, k: int, at_least: float = -1.0) -> Any:
+    def searched(queries: NDArray, documents: NDArray, k: int, at_least: float = -np.inf) -> Any:
         with np.errstate(all="ignore"):
             scores = compare(of_query(queries), of_document(documents))
             indices = order(by(scores, queries, documents))[:, :k]
@@ -428,16 +540,44 @@ def _search(
             kept = near(best, at_least)
             index, score = empty
             shown = best if score is None else np.where(kept, best, score)
-            return returns(np.where(kept, indices, int(index)), shown)
+            found = indices if index is None else np.where(kept, indices, index)
+            return returns(found, shown)
 
     return searched
+
+
+def _marked_by(mark: float) -> Callable[..., Any]:
+    """Return the search that marks far documents by a number, and knows them by it."""
+
+    def searched(queries: NDArray, documents: NDArray, k: int, at_least: float = -np.inf) -> Any:
+        scores = _unit(queries) @ _unit(documents).T
+        scores = np.where(scores >= at_least, scores, mark)
+        indices = _nearest(scores)[:, :k]
+        best = np.take_along_axis(scores, indices, axis=-1)
+        known = np.isclose(best, mark, rtol=0, atol=1e-12)
+        return np.where(known, -1, indices), np.where(known, 0.0, best)
+
+    return searched
+
+
+def _zeros_before(queries: NDArray, documents: NDArray, k: int, at_least: float = -np.inf) -> Any:
+    scores = _unit(queries) @ _unit(documents).T
+    scores = np.where(scores >= at_least, scores, 0.0)
+    indices = _nearest(scores)[:, :k]
+    best = np.take_along_axis(scores, indices, axis=-1)
+    kept = best >= at_least
+    return np.where(kept, indices, -1), np.where(kept, best, 0.0)
+
+
+def _at_least_one(x: NDArray) -> NDArray:
+    return x / np.maximum(np.sqrt((x**2).sum(axis=-1, keepdims=True)), 1.0)
 
 
 def _down_the_queries(scores: NDArray) -> Any:
     return np.argsort(-scores, axis=0, kind="stable")
 
 
-def _first_scores(queries: NDArray, documents: NDArray, k: int, at_least: float = -1.0) -> Any:
+def _first_scores(queries: NDArray, documents: NDArray, k: int, at_least: float = -np.inf) -> Any:
     scores = _unit(queries) @ _unit(documents).T
     indices = _nearest(scores)[:, :k]
     best = scores[:, :k]
@@ -451,6 +591,8 @@ def _vectors(m: int, n: int, d: int, k: int, **more: Any) -> Callable[[int], dic
         queries += 0.05 * np.where(queries == 0, 1, 0)
         # Long and short ones, so that a dot product ranks otherwise than a cosine.
         documents = (documents * np.array([0.3, 3.0, 1.0])[np.arange(n) % 3][:, None]).round(2)
+        if k == n:
+            documents[-1] = -2 * queries[0]  # the very opposite is a document as well
         return {"queries": queries, "documents": documents, "k": k, **more}
 
     return build
@@ -487,13 +629,24 @@ def _some_near(seed: int) -> dict[str, Any]:
     return {"queries": queries, "documents": documents, "k": 7, "at_least": 0.5}
 
 
+def _on_the_border(seed: int) -> dict[str, Any]:
+    """Draw documents of ±1, whose cosines are multiples of 1/2, exactly."""
+    rng = np.random.default_rng([seed, 11])
+    signs = np.array([[1, 1, 1, 1], [-1, 1, 1, -1], [1, -1, 1, 1], [-1, -1, -1, 1]])
+    axes = np.array([[-4, 0, 0, 0], [0, 4, 0, 0], [0, 0, 0, 0]])
+    documents = np.concatenate([signs * 2, axes])[rng.permutation(7)].astype(float)
+    queries = np.array([[2.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, -1.0]])
+    return {"queries": queries, "documents": documents, "k": 7, "at_least": -0.5}
+
+
 _SEARCH_CASES = [
     case("one query, 3 documents, the best of them", _vectors(1, 3, 2, 1)),
-    case("one query, all of 5 documents | in order", _vectors(1, 5, 3, 5)),
+    case("one query, all of 5 documents | in order, the opposite last", _vectors(1, 5, 3, 5)),
     case("3 queries, 6 documents, two of them | each query has its own", _vectors(3, 6, 4, 2)),
     case("documents that are there several times | of equal ones the earlier first", _alike),
     case("vectors of zeros | their cosine is 0", _with_zeros),
     case("only what is near enough | −1 and 0 where none is left", _some_near),
+    case("a border of −0.5, which some have exactly | *at least* lets them in", _on_the_border),
     case("nothing near enough | there's always a nearest, and it isn't an answer",
          _vectors(2, 4, 3, 2, at_least=0.9999)),
 ]  # fmt: skip
@@ -566,6 +719,71 @@ _SEARCH_WRONG = [
         "comes first?",
     ),
     wrong(
+        _search(by=lambda scores, queries, documents: queries @ documents.T),
+        "ranked by dot products | The scores are cosines, but you rank by dot products, so that "
+        "long documents come first. → Which of the two is the order to follow?",
+    ),
+    wrong(
+        _search(near=lambda scores, at_least: scores > at_least),
+        "above the border | A document whose cosine *is* `at_least` doesn't count with you. → "
+        "Which comparison says *at least*?",
+    ),
+    wrong(
+        _search(near=lambda scores, at_least: scores >= max(at_least, 0.0)),
+        "never below 0 | You leave out documents whose cosine is below 0, whatever the border. → "
+        "What is the border where none is given?",
+    ),
+    wrong(
+        _search(near=lambda scores, at_least: (scores >= at_least) & (scores >= 0.3)),
+        "a border of your own | You leave out documents that are near enough by `at_least`: there "
+        "is a border of your own, or a default that's been changed. → What is the border where "
+        "none is given?",
+    ),
+    wrong(
+        _search(near=lambda scores, at_least: (scores >= at_least).all(-1, keepdims=True)
+                & (scores == scores)),
+        "all of a list or nothing | Where one document isn't near enough you drop the query's "
+        "whole list. → For how many documents is the comparison made?",
+    ),
+    wrong(
+        _search(near=lambda scores, at_least: (scores >= at_least).any(-1, keepdims=True)
+                & (scores == scores)),
+        "the best decides for all | Where the best document is near enough you return the whole "
+        "list, far ones too. → For how many documents is the comparison made?",
+    ),
+    wrong(
+        _search(compare=lambda a, b: a @ b.T, order=_nearest, empty=(None, 0.0)),
+        "indices that are left | Where none is near enough your score is 0, and the index of the "
+        "document is left. → Which index belongs to no document?",
+    ),
+    wrong(
+        _search(empty=(-1, -np.inf)),
+        "score −∞ for none | Where none is near enough your score is −∞. It was useful for the "
+        "sorting, perhaps, and has stayed. → Which score does the text give to none?",
+    ),
+    wrong(
+        _marked_by(0.0),
+        "a cosine of 0 for none | You make 0 of cosines that aren't near enough, before the "
+        "sorting, so that they stand above negative ones, and for documents that have 0 "
+        "themselves. → Which number is below all cosines?",
+    ),
+    wrong(
+        _marked_by(-1.0),
+        "a cosine of −1 for none | You mark what isn't near enough by −1, and the very opposite "
+        "of a query has that cosine itself. → Which number is below all cosines?",
+    ),
+    wrong(
+        _zeros_before,
+        "far cosines made 0 | You make 0 of cosines that aren't near enough, before you sort. "
+        "Where the border is negative these come before real ones, and count. → Which number is "
+        "below all cosines?",
+    ),
+    wrong(
+        _search(of_query=_at_least_one, of_document=_at_least_one),
+        "short vectors left short | You divide by a length of at least 1, so that vectors shorter "
+        "than 1 stay short. → Which lengths does a cosine not depend on?",
+    ),
+    wrong(
         _search(near=lambda scores, at_least: scores >= -2),
         "at_least not used | You return documents also where they aren't near enough. → Where "
         "does your function use `at_least`?",
@@ -624,7 +842,7 @@ _SEARCH_WRONG = [
     wrong(
         _search(order=lambda scores: np.argsort(-scores, axis=-1)),
         "equal ones as they fall | `np.argsort` may put equal numbers in any order, if it isn't "
-        "told otherwise. → Which of its kinds keeps their order?",
+        "told otherwise, and `np.argpartition` as well. → Which kind of sort keeps their order?",
     ),
     wrong(
         _search(order=lambda scores: np.argsort(scores, axis=-1)[:, ::-1]),
@@ -659,6 +877,22 @@ _SEARCH_WRONG = [
         "holds the numbers of one document?",
     ),
     wrong(
+        _search(
+            of_query=lambda x: x / np.maximum(np.sqrt((x**2).sum(axis=0, keepdims=True)), 1e-12),
+            of_document=lambda x: x / np.maximum(np.sqrt((x**2).sum(axis=0, keepdims=True)), 1e-12),
+        ),
+        "lengths of all columns | You add squares down the first axis, for queries and documents. "
+        "→ Which axis holds the numbers of one vector?",
+    ),
+    wrong(
+        _search(
+            of_query=lambda x: x / np.maximum(np.sqrt((x**2).sum()), 1e-12),
+            of_document=lambda x: x / np.maximum(np.sqrt((x**2).sum()), 1e-12),
+        ),
+        "one length for each array | You divide all queries by one length, and all documents by "
+        "one: those of the whole arrays. → Along which axis are squares added?",
+    ),
+    wrong(
         _first_scores,
         "the first documents' scores | Your indices are right, and the scores are those of the "
         "first documents, in the order of the file. → Which function fetches numbers by indices, "
@@ -672,7 +906,7 @@ _SEARCH_WRONG = [
 ]  # fmt: skip
 
 
-def _search_loops(queries: Any, documents: Any, k: int, at_least: float = -1.0) -> Any:
+def _search_loops(queries: Any, documents: Any, k: int, at_least: float = -np.inf) -> Any:
     indices, scores = [], []
     for query in queries:
         found = []
@@ -685,7 +919,7 @@ def _search_loops(queries: Any, documents: Any, k: int, at_least: float = -1.0) 
     return np.array(indices), np.array(scores)
 
 
-def _search_one_by_one(queries: Any, documents: Any, k: int, at_least: float = -1.0) -> Any:
+def _search_one_by_one(queries: Any, documents: Any, k: int, at_least: float = -np.inf) -> Any:
     """Take the best, cross it out, and look again."""
     a = queries / np.maximum(np.linalg.norm(queries, axis=1, keepdims=True), 1e-12)
     b = documents / np.maximum(np.linalg.norm(documents, axis=1, keepdims=True), 1e-12)
@@ -701,7 +935,21 @@ def _search_one_by_one(queries: Any, documents: Any, k: int, at_least: float = -
     return indices, scores
 
 
-def _search_torch(queries: Any, documents: Any, k: int, at_least: float = -1.0) -> Any:
+def _search_before(queries: Any, documents: Any, k: int, at_least: float = -np.inf) -> Any:
+    """Mark what isn't near enough by −∞ before the sort."""
+
+    def unit(x: Any) -> Any:
+        return x / (np.sqrt((x * x).sum(axis=-1))[:, None] + 1e-12)
+
+    cosines = unit(queries) @ unit(documents).T
+    cosines[cosines < at_least] = -np.inf
+    indices = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+    scores = np.take_along_axis(cosines, indices, axis=1)
+    indices[np.isinf(scores)] = -1
+    return indices, np.where(indices < 0, 0.0, scores)
+
+
+def _search_torch(queries: Any, documents: Any, k: int, at_least: float = -np.inf) -> Any:
     from torch.nn import functional
 
     cosines = functional.normalize(queries, dim=-1) @ functional.normalize(documents, dim=-1).T
@@ -721,13 +969,14 @@ SEARCH = Exercise(
     alternatives=[
         ("loops", _search_loops),
         ("one by one", _search_one_by_one),
+        ("marked before the sort", _search_before),
         Alternative(name="torch", right=_search_torch, backend="torch"),
     ],
     hints=[
         "Bring queries and documents to length 1; then one product holds all cosines, a row for "
         "each query. What has no length stays as it is.",
-        "Sort the *negative* scores with a sort that leaves equal ones in their order, and keep "
-        "the first k columns. `np.take_along_axis` fetches their scores.",
+        "Sort the scores *with a minus*, by a kind of sort that leaves equal ones in their order, "
+        "and keep the first k columns. `np.take_along_axis` fetches their scores.",
         '`np.argsort(-scores, axis=1, kind="stable")[:, :k]`, then `np.where(best >= at_least, …)` '
         "once for the indices, once for the scores.",
     ],
