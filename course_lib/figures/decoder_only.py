@@ -142,21 +142,30 @@ def parameter_shares(models: Mapping[str, Mapping[str, int]]) -> Plot:
     shares = 100 * numbers / numbers.sum(axis=1, keepdims=True)
     places = np.arange(len(rows))[::-1]
     colours = (_GREEN, _ORANGE, _BLUE, _PURPLE)
+    in_a_row = len(names) if len(" ".join(names)) <= 32 else 2
     with course_style():
         figure = Figure(figsize=(WIDTH, 1.35 + 0.62 * len(rows)), layout="constrained")
         axes = figure.add_subplot()
         left = np.zeros(len(rows))
         for j, colour in zip(range(len(names)), colours, strict=False):
             axes.barh(places, shares[:, j], left=left, height=0.55, color=colour)
-            for place, start, share in zip(places, left, shares[:, j], strict=True):
+            for i, (place, start, share) in enumerate(zip(places, left, shares[:, j], strict=True)):
+                beside = shares[i, j - 1] if j else 100.0
+                if 1 <= share < 9 <= beside:  # too narrow for its number, which stands above
+                    axes.annotate(
+                        f"{share:.0f} %", (start + share / 2, place + 0.275), xytext=(0, 1),
+                        textcoords="offset points", ha="center", va="bottom", color=colour,
+                        fontsize=10.5, fontweight="bold",
+                    )  # fmt: skip
                 if share >= 9:
                     axes.annotate(
                         f"{share:.0f} %", (start + share / 2, place), ha="center", va="center",
                         color="white", fontsize=10.5, fontweight="bold",
                     )  # fmt: skip
             axes.annotate(
-                names[j], (0.5 * (j % 2), 1.0 + (0.12 if j < 2 and len(names) > 2 else 0.0)),
-                xytext=(0, 5), xycoords="axes fraction", textcoords="offset points", color=colour,
+                names[j], (j % in_a_row / in_a_row, 1.0),
+                xytext=(0, 5 if j >= in_a_row or len(names) <= in_a_row else 21),
+                xycoords="axes fraction", textcoords="offset points", color=colour,
                 va="bottom", fontsize=10.5, fontweight="bold",
             )  # fmt: skip
             left += shares[:, j]
@@ -290,10 +299,10 @@ def stream_walk(
         raise ValueError(f"readings must name a part among {', '.join(looks)}; got {readings}")
     captions = {
         "embedding": "The token's row of the table: the stream before anything was added.",
-        "attention": "Attention has read the norm of the stream at all tokens so far, and added "
-                     "what it found to this token's.",
-        "network": "The network has read the norm of this token's stream alone, and added its "
-                   "answer.",
+        "attention": "Attention has read a normalised copy of the stream at all tokens so far, and "
+                     "added what it found to this token's.",
+        "network": "The network has read a normalised copy of this token's stream alone, and added "
+                   "its answer.",
     }  # fmt: skip
     parts = []
     for i, (name, part, length, tokens) in enumerate(readings):
@@ -314,7 +323,7 @@ def stream_walk(
                 f'fill="{_PURPLE if right else "currentColor"}" '
                 f'fill-opacity="{0.8 if right else 0.35}"/>'
             )
-            group.append(svg_text(126 + 180 * share, y + 15, f"{share:.0%}", 12.5))
+            group.append(svg_text(126 + 180 * share, y + 15, f"{100 * share:.0f} %", 12.5))
         parts.append(f'<g data-step="{i}"{hidden}>{"".join(group)}</g>')
     said = "; ".join(
         f"{name}: {length:.1f}, “{tokens[0][0]}” {100 * tokens[0][1]:.0f} %"

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.text import Annotation
 
 from course_lib.figures import Plot
 from course_lib.figures.decoder_only import (
@@ -95,7 +96,7 @@ def test_every_point_of_a_stream_is_a_state_with_what_was_added_and_what_is_like
         assert filled[:8] == (np.arange(8) == i).tolist()
         assert filled[8:] == (np.arange(8) <= i).tolist()
         said = ["".join(t.itertext()) for t in state.iter(f"{SVG}text")]
-        assert {"␣the", "⏎", "␣extraordin…", "&", "50%"} <= set(said)
+        assert {"␣the", "⏎", "␣extraordin…", "&", "50 %"} <= set(said)
         right = [r for r in state.iter(f"{SVG}rect") if r.get("fill") == COLOURS["purple"]]
         assert [float(r.attrib["width"]) for r in right] == [90.0]
     assert figure.alt.startswith("The residual stream after “A class”, 5 points.")
@@ -105,6 +106,17 @@ def test_the_shares_that_are_said_add_up() -> None:
     assert (
         parameter_shares({"a": {"x": 1, "y": 3}}).alt == "Shares of parameters. a: x 25 %, y 75 %."
     )
+
+
+def test_a_share_too_narrow_for_its_number_has_it_above_and_names_stand_in_a_row() -> None:
+    axes = parameter_shares(SHARES).figure.axes[0]
+    at = {t.get_text(): t.xy for t in axes.texts if isinstance(t, Annotation)}
+    bars = {f"{b.get_width():.0f} %": b for b in axes.patches}
+    narrow, wide = bars["4 %"], bars["64 %"]
+    assert at["4 %"][1] >= narrow.get_y() + narrow.get_height()
+    assert wide.get_y() < at["64 %"][1] < wide.get_y() + wide.get_height()
+    assert "0 %" not in at
+    assert len({at[name][1] for name in SHARES["GPT-2"]}) == 1
 
 
 @pytest.mark.parametrize(
