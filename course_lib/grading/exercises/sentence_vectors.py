@@ -635,7 +635,7 @@ def _on_the_border(seed: int) -> dict[str, Any]:
     signs = np.array([[1, 1, 1, 1], [-1, 1, 1, -1], [1, -1, 1, 1], [-1, -1, -1, 1]])
     axes = np.array([[-4, 0, 0, 0], [0, 4, 0, 0], [0, 0, 0, 0]])
     documents = np.concatenate([signs * 2, axes])[rng.permutation(7)].astype(float)
-    queries = np.array([[2.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, -1.0]])
+    queries = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     return {"queries": queries, "documents": documents, "k": 7, "at_least": -0.5}
 
 
