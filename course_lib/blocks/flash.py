@@ -308,7 +308,8 @@ def flash_attention_backward(
     """
     check_tiled_inputs(q, k, v, mask, causal, block_q, block_k)
     check_tiled_gradient(q, v, output, lse, d_output, d_lse)
-    n_q, n_k, group_size, dtype = q.shape[-2], k.shape[-2], _group_size(q, k), q.dtype
+    n_q, n_k, dtype = q.shape[-2], k.shape[-2], q.dtype
+    g = _group_size(q, k)
     mask = None if mask is None else mask.expand(*q.shape[:-1], n_k)
     q, k, v, output, lse, d_output = map(widen, (q, k, v, output, lse, d_output))
     scale = 1.0 / sqrt(q.shape[-1])
@@ -320,14 +321,14 @@ def flash_attention_backward(
     for rows, strip in _strips(n_q, n_k, block_q, block_k, causal):
         queries, d_out = q[..., rows, :], d_output[..., rows, :]
         for columns in strip:
-            keys, values = (_repeated(x[..., columns, :], group_size) for x in (k, v))
+            keys, values = (_repeated(x[..., columns, :], g) for x in (k, v))
             scores = _tile(queries, keys, rows, columns, n_k - n_q, mask, causal)
             weights = torch.exp(scores - lse[..., rows, None])  # (..., b_q, b_k)
-            d_weights = d_out @ values.transpose(-2, -1)
+            d_weights = d_out @ values.mT
             d_scores = weights * (d_weights - delta[..., rows, None]) * scale
             d_q[..., rows, :] += d_scores @ keys
-            d_k[..., columns, :] += _summed(d_scores.transpose(-2, -1) @ queries, group_size)
-            d_v[..., columns, :] += _summed(weights.transpose(-2, -1) @ d_out, group_size)
+            d_k[..., columns, :] += _summed(d_scores.mT @ queries, g)
+            d_v[..., columns, :] += _summed(weights.mT @ d_out, g)
     return d_q.to(dtype), d_k.to(dtype), d_v.to(dtype)
 
 
@@ -374,16 +375,18 @@ def _forward(
     block_k: int,
 ) -> tuple[Tensor, Tensor]:
     """Return output and logarithms of sums, row of tiles by row of tiles."""
-    n_q, n_k, group_size, dtype = q.shape[-2], k.shape[-2], _group_size(q, k), q.dtype
+    n_q, n_k, dtype = q.shape[-2], k.shape[-2], q.dtype
+    g = _group_size(q, k)
     mask = None if mask is None else mask.expand(*q.shape[:-1], n_k)
     q, k, v = map(widen, (q, k, v))
-    output, lse = q.new_zeros((*q.shape[:-1], v.shape[-1])), q.new_zeros(q.shape[:-1])
+    output = q.new_zeros((*q.shape[:-1], v.shape[-1]))
+    lse = q.new_zeros(q.shape[:-1])
     for rows, strip in _strips(n_q, n_k, block_q, block_k, causal):
         queries = q[..., rows, :]  # (..., b_q, d_k)
         m = torch.full_like(lse[..., rows], -torch.inf)
         l, o = torch.zeros_like(m), torch.zeros_like(output[..., rows, :])
         for columns in strip:
-            keys, values = (_repeated(x[..., columns, :], group_size) for x in (k, v))
+            keys, values = (_repeated(x[..., columns, :], g) for x in (k, v))
             scores = _tile(queries, keys, rows, columns, n_k - n_q, mask, causal)
             m, l, o = online_softmax_update(m, l, o, scores, values)
         l = l.masked_fill(l == 0.0, 1.0)  # nothing seen: o is 0 and m is −∞
@@ -414,7 +417,7 @@ def _tile(
 ) -> Tensor:
     """Return a tile of scores, −∞ where a query may not look."""
     scale = sqrt(queries.shape[-1])
-    scores = queries @ keys.transpose(-2, -1) / scale  # (..., b_q, b_k)
+    scores = queries @ keys.mT / scale  # (..., b_q, b_k)
     if mask is not None:
         scores = scores.masked_fill(~mask[..., rows, columns], -torch.inf)
     if causal and columns.stop - 1 > rows.start + past:  # on the diagonal

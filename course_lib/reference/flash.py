@@ -254,16 +254,18 @@ def flash_attention(
            [3.51 , 4.51 ]])
     """
     check_tiled_inputs(q, k, v, mask, causal, block_q, block_k)
-    n_q, n_k, group_size, dtype = q.shape[-2], k.shape[-2], _group_size(q, k), q.dtype
+    n_q, n_k, dtype = q.shape[-2], k.shape[-2], q.dtype
+    g = _group_size(q, k)
     mask = None if mask is None else np.broadcast_to(mask, (*q.shape[:-1], n_k))
     q, k, v = map(widen, (q, k, v))
-    output, lse = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype), np.zeros(q.shape[:-1], q.dtype)
+    output = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
+    lse = np.zeros(q.shape[:-1], q.dtype)
     for rows, strip in _strips(n_q, n_k, block_q, block_k, causal):
         queries = q[..., rows, :]  # (..., b_q, d_k)
         m = np.full_like(lse[..., rows], -np.inf)
         l, o = np.zeros_like(m), np.zeros_like(output[..., rows, :])
         for columns in strip:
-            keys, values = (_repeated(x[..., columns, :], group_size) for x in (k, v))
+            keys, values = (_repeated(x[..., columns, :], g) for x in (k, v))
             scores = _tile(queries, keys, rows, columns, n_k - n_q, mask, causal)
             m, l, o = online_softmax_update(m, l, o, scores, values)
         l = np.where(l == 0.0, 1.0, l).astype(l.dtype)  # nothing seen: o is 0 and m is −∞
@@ -325,7 +327,8 @@ def flash_attention_backward(
     """
     check_tiled_inputs(q, k, v, mask, causal, block_q, block_k)
     check_tiled_gradient(q, v, output, lse, d_output, d_lse)
-    n_q, n_k, group_size, dtype = q.shape[-2], k.shape[-2], _group_size(q, k), q.dtype
+    n_q, n_k, dtype = q.shape[-2], k.shape[-2], q.dtype
+    g = _group_size(q, k)
     mask = None if mask is None else np.broadcast_to(mask, (*q.shape[:-1], n_k))
     q, k, v, output, lse, d_output = map(widen, (q, k, v, output, lse, d_output))
     scale = 1.0 / sqrt(q.shape[-1])
@@ -337,14 +340,14 @@ def flash_attention_backward(
     for rows, strip in _strips(n_q, n_k, block_q, block_k, causal):
         queries, d_out = q[..., rows, :], d_output[..., rows, :]
         for columns in strip:
-            keys, values = (_repeated(x[..., columns, :], group_size) for x in (k, v))
+            keys, values = (_repeated(x[..., columns, :], g) for x in (k, v))
             scores = _tile(queries, keys, rows, columns, n_k - n_q, mask, causal)
             weights = np.exp(scores - lse[..., rows, None])  # (..., b_q, b_k)
             d_weights = d_out @ values.swapaxes(-2, -1)
             d_scores = weights * (d_weights - delta[..., rows, None]) * scale
             d_q[..., rows, :] += d_scores @ keys
-            d_k[..., columns, :] += _summed(d_scores.swapaxes(-2, -1) @ queries, group_size)
-            d_v[..., columns, :] += _summed(weights.swapaxes(-2, -1) @ d_out, group_size)
+            d_k[..., columns, :] += _summed(d_scores.swapaxes(-2, -1) @ queries, g)
+            d_v[..., columns, :] += _summed(weights.swapaxes(-2, -1) @ d_out, g)
     return d_q.astype(dtype), d_k.astype(dtype), d_v.astype(dtype)
 
 
