@@ -3858,8 +3858,8 @@ a model with a part left at random would run, too.
 ## Where 6.7 billion parameters are
 
 The model that made the name "7B" has d = 4096, 32 blocks, 32 heads (Touvron et al., 2023, table
-2), d_ff = 11,008 and 32,000 tokens. All five are the defaults of LlamaConfig, which the cell
-asserts. Line by line:
+2), d_ff = 11,008 and 32,000 tokens. All five are the defaults of LlamaConfig in transformers,
+which the cell asserts. Line by line:
 
 Two thirds of a block are its network's. tfrac83 · 4096 would be 10,923; Llama's code rounds it
 up to a multiple of 256.
@@ -3927,7 +3927,8 @@ in different places, and their mean knows more than either.
 
 Four ways to go on from the same words: greedy, and three kinds of sampling from chapter 11.
 Sixteen texts are written in each way, and the first is shown. "New words" are those that the
-training topics don't have, counted in all sixteen.
+training topics don't have, counted in all sixteen. (¶ ends a paragraph, and � stands for bytes
+that make no character.)
 
 What is written has the manual's manner and none of its matter. A few words at a time fit
 together, and no sentence means anything. Greedy decoding comes back to what it has said, a
@@ -3951,8 +3952,8 @@ At point 0 the model would repeat the token it has just read: the table is tied,
 the token's own is most like itself. The first attention hardly changes that; what it adds is
 small. It's the first network that adds a vector many times as long as the embedding, and from
 there on the stream speaks of the next token. Every later sublayer lowers the cost a little
-further. None of them has to finish: each adds its part, and what is read at the end is the sum,
-normalised.
+further, on average; for a single token it may rise, too. None of them has to finish: each adds
+its part, and what is read at the end is the sum, normalised.
 
 ## The same in numpy
 
@@ -4047,9 +4048,9 @@ quality of full multi-head attention, at close to the speed of MQA.
 Multi-head attention is the case g = 1, MQA the case g = h. In code, only one line is new: the
 heads of keys and values are repeated, each next to itself, 0, 0, 1, 1.
 
-Is it nothing else than multi-head attention whose heads happen to have the same keys? Put the
-columns of each head of W_K and W_V side by side g times, and ordinary multi-head attention must
-give the same. And the numpy twin, too.
+Is it nothing but multi-head attention whose heads happen to have the same keys? Put the columns
+of each head of W_K and W_V side by side g times, and ordinary multi-head attention must give
+the same. So must the numpy twin.
 
 Scores and weights are as many as before, h tables of them: what shrinks is what is kept, and
 the two projections. For the model above, with 32, 8 and 1 heads of keys, and the parameters of
@@ -4060,7 +4061,7 @@ grey one, a single text takes as much as the model. (The parameters that are sav
 on a wider feed-forward network.)
 
 Below, with sliders. The scale is logarithmic: every doubling makes a bar longer by the same
-bit, and from one line to the next it's a factor of 1,024.
+bit, and the grey lines are a factor of 1,024 apart.
 
 Try this: a model of 80 layers and 64 query heads of 128, with 8 heads of keys. How many texts
 of 8,192 tokens fit into 40 GiB, the dashed line?
@@ -4109,8 +4110,8 @@ Every line is far below 156: the processor computes for less than an eighth of t
 single text it computes for well under a hundredth of it, however fast it is. Batches help,
 since the weights are fetched once for all texts, until the caches are most of what is fetched.
 And the caches set the limit: 64 texts of the first model don't fit the card. With 8 heads of
-keys the caches are a fourth of that, the texts fit, and all of them together are written far
-faster.
+keys the caches are a fourth as large. Then all 64 texts fit, and the card writes more tokens a
+second than in any other line.
 
 Does it show on the machine in front of you? One new token, 32 query heads of 64, a context of
 8,192. The same scores and sums in all three cases, so the same FLOPs. Grouped: the query heads
@@ -4119,8 +4120,8 @@ repeated first, as in the function above. And copies: that repeating alone.
 
 Fewer bytes take less time, though not in proportion, since the softmax is as large as ever. The
 copies undo it all. They take most of the time even in the first line, where nothing is shared:
-each time, 128 MiB of new memory have to be had and filled. So real kernels don't repeat, they
-let several query heads look at one place. Nor does the module of chapter 13 when it writes
+each time, 128 MiB of new memory have to be asked for and filled. So real kernels don't repeat,
+they let several query heads look at one place. Nor does the module of chapter 13 when it writes
 token by token. (PyTorch's scaled_dot_product_attention takes shared heads as they are if told
 so, by enable_gqa.)
 
@@ -4205,8 +4206,8 @@ lse is a result as well: merged results, below, depend on it. Since partial lse_
 = P_ij, its gradient adds P_ij dlse_i to dS_ij. That's the same as taking it off D_i, so it
 costs one subtraction.
 
-Its gradients against those that autograd finds by itself for the plain way, and what each way
-keeps for backward. The FLOPs of both are counted, too, for the sections below:
+Are its gradients those that autograd finds by itself for the plain way? And what does each way
+keep for backward? (The cell counts the FLOPs of both, too; we'll come back to them.)
 
 The plain way keeps two tables of 8 MiB, beside queries, keys, values and the mask. In their
 place the tiles keep the output, which is as small as the queries, and one number a row.
@@ -4220,8 +4221,8 @@ have a size but no numbers. The tiles are real, and causal. The last column says
 they took more than in the line above.
 
 The plain way takes four times the memory for twice the text, and gigabytes for a single head.
-The tiles take a constant part, the few tiles that are alive at once, which makes their line
-flat on the left. To it comes a part that doubles with the text: output and gradients.
+What the tiles take has two parts. One is constant, the few tiles that are alive at once, and
+makes their line flat on the left. The other doubles with the text: output and gradients.
 
 Linear memory isn't linear cost. Tiles save memory and traffic, not work: every visible pair of
 a query and a key is multiplied as before. Four times the FLOPs for twice the text: quadratic
@@ -4262,9 +4263,9 @@ parts, merged backwards, gradients included:
 ## Looking back only so far
 
 Tiles and merges change no result. A sliding window does: each token sees the last w tokens, its
-own among them, and no more. The token at position i may look at j if i - w < j ≤ i. Then work
-grows in proportion to the length, and beyond w tokens the cache doesn't grow at all (Beltagy et
-al., 2020). At 131,072 tokens, a window of 4,096 leaves a 32nd of the cache.
+own among them, and no more. The token at position i may look at j if i - w < j ≤ i. Then the
+work grows in proportion to the length, and beyond w tokens the cache doesn't grow at all
+(Beltagy et al., 2020). At 131,072 tokens, a window of 4,096 leaves a 32nd of the cache.
 
 What is further away arrives through the layers, up to w - 1 tokens further with each, as in a
 stack of convolutions. Mistral's first model had w = 4096 in all of its layers (Jiang et al.,

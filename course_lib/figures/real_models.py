@@ -62,7 +62,7 @@ in chapter 01. Mean of all: 0.30.
     said = [f"Cosines of questions with {n} paragraphs of {len(starts)} chapters."]
     with course_style():
         # Narrower than others: fifteen labels stay readable where a phone shrinks the picture.
-        figure = Figure(figsize=(4.2, 0.9 + 1.9 * len(rows)), layout="constrained")
+        figure = Figure(figsize=(4.5, 0.9 + 1.9 * len(rows)), layout="constrained")
         panels = figure.subplots(len(rows), sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, (question, y) in zip(panels, rows.items(), strict=True):
             order = np.argsort(-y, kind="stable")[:best]
