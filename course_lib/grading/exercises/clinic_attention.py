@@ -119,6 +119,8 @@ def _marks(
     stream: bool = True,
     hide: float = -np.inf,
     logs: Callable[[NDArray], NDArray] = _logs,
+    weights: Callable[[NDArray, NDArray], NDArray] | None = None,
+    returns: Callable[[NDArray], NDArray] = lambda logits: logits,
 ) -> Callable[..., Any]:
     """Return the program with some steps replaced."""
 
@@ -127,32 +129,53 @@ def _marks(
         x = table[ids] + places[:n]
         scores = x @ x.swapaxes(-2, -1) / scale(x.shape[-1])
         with np.errstate(all="ignore"):
-            read = plain_softmax(np.where(seen(n), scores, hide)) @ x
-        logits = (x + read if stream else read) @ w_out
-        return logits, mean(pick(logs(logits), ids), ids)
+            if weights is None:
+                read = plain_softmax(np.where(seen(n), scores, hide)) @ x
+            else:
+                read = weights(scores, seen(n)) @ x
+            logits = (x + read if stream else read) @ w_out
+            return returns(logits), mean(pick(logs(logits), ids), ids)
 
     return marked
 
 
-def _decoder(b: int, n: int, v: int, d: int, more: int = 0) -> Callable[[int], dict[str, Any]]:
+def _decoder(
+    b: int, n: int, v: int, d: int, *, more: int = 0, by: float = 1.0, alike: bool = False
+) -> Callable[[int], dict[str, Any]]:
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 15, b, n, v, d])
         ids = rng.integers(0, v, (b, n)) if b > 1 else rng.permutation(v)[None, :n]
-        return {
+        given = {
             "ids": ids,
             "table": draw(rng, v, d),
             "places": draw(rng, n + more, d, spread=0.5),
-            "w_out": draw(rng, d, v),
+            "w_out": by * draw(rng, d, v),
         }
+        if alike:  # one vector for all: nothing can be seen of what's read
+            given["table"][:] = given["table"][0] + np.array([1.0, -0.5, 0.7])[:d]
+            given["places"][:] = 0.0
+        return given
 
     return build
 
 
+def _nothing(seed: int) -> dict[str, Any]:
+    ids = np.random.default_rng([seed, 15]).permutation(4)[None, :3]
+    zeros = {"table": np.zeros((4, 2)), "places": np.zeros((3, 2)), "w_out": np.zeros((2, 4))}
+    return {"ids": ids, **zeros}
+
+
 _MARKS_CASES = [
+    case("weights of 0 | all tokens are equally likely: ln 4", _nothing),
+    case(
+        "one vector for all tokens | whoever sees whom, the logits are the same",
+        _decoder(1, 5, 6, 3, alike=True),
+    ),
     case("3 tokens | two are foreseen, and the first sees itself alone", _decoder(1, 3, 4, 2)),
     case("one text of 5 tokens | logits mustn't know what comes", _decoder(1, 5, 6, 3)),
     case("3 texts of 4 tokens, room for more | 9 are foreseen", _decoder(3, 4, 5, 4, more=3)),
     case("2 texts of 7 tokens, 2 kinds", _decoder(2, 7, 2, 3)),
+    case("logits in the thousands | e¹⁰⁰⁰ has no room", _decoder(2, 4, 3, 2, by=1000.0)),
 ]
 
 _SEEN = [
@@ -160,8 +183,8 @@ _SEEN = [
     Step(
         "one token ahead",
         lambda n: np.tri(n, k=1, dtype=bool),
-        "each token sees the next one, which is the answer",
-        "Which column of a row of the mask is the token's own?",
+        "the logits at a place move when the *next* token is changed",
+        "Which tokens may the place at t know of?",
         fault=True,
     ),
     Step(
@@ -182,8 +205,8 @@ _PICK = [
     Step(
         "its own token",
         _own,
-        "the logits at t are compared with the token at t, which the model has read",
-        "Which token do the logits at t foresee?",
+        "the loss is low for a model that names the token it has just read",
+        "With which token are the logits at t compared?",
         fault=True,
     ),
     Step(
@@ -210,8 +233,8 @@ _MEAN = [
     Step(
         "divided by all tokens",
         lambda chosen, ids: -chosen.sum() / ids.size,
-        "the sum is divided by the number of all tokens, first ones too",
-        "How many numbers have been added?",
+        "where all tokens are equally likely the loss is below ln |V|",
+        "How many numbers have been added, and by what are they divided?",
         fault=True,
     ),
     Step(
@@ -225,9 +248,10 @@ _MEAN = [
 _MARKS_WRONG = [
     wrong(
         marks_broken,
-        "the program as it was | This is what the broken program returns: the mask shows each "
-        "token the next one; logits are compared with their own token; and the sum is divided by "
-        "more than was added. → Which of the three can you see by changing the last token?",
+        "the program as it was | This is what the broken program returns. Logits move when a "
+        "*later* token is changed; the loss is low for a model that names what it has just read; "
+        "and where all tokens are equally likely it's below ln |V|. → Which line is the first to "
+        "let a later token in?",
         program=as_cell(marks_broken, "marks"),
     ),
     # with rolled or all targets as many are added as there are tokens: then both means are one
@@ -312,6 +336,54 @@ _MARKS_WRONG = [
         "the broken program take?",
     ),
     wrong(
+        _marks(
+            logs=lambda logits: np.log(np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True))
+        ),
+        "a softmax and its logarithm | Large logits overflow: you exponentiate them as they are. "
+        "→ What did the broken program subtract from them first?",
+    ),
+    wrong(
+        _marks(mean=lambda chosen, ids: -np.log(np.exp(chosen).mean())),
+        "the logarithm of a mean | You average probabilities and take the logarithm of that. → "
+        "Of which numbers is the loss the mean?",
+    ),
+    wrong(
+        _marks(returns=_logs),
+        "log-probabilities returned | The loss is right, and in the place of the logits you return "
+        "log-probabilities, or part of the way to them. → Which array did the broken program "
+        "return first?",
+    ),
+    wrong(
+        _marks(returns=lambda logits: logits - logits.max(axis=-1, keepdims=True)),
+        "shifted logits returned | The loss is right, and the logits that you return have lost "
+        "their maximum. → Which array did the broken program return first?",
+    ),
+    wrong(
+        _marks(returns=lambda logits: logits[:, :-1]),
+        "the last logits cut off | The loss is right, and you return logits for one place fewer. "
+        "For the loss the last place isn't needed, and for writing it is. → Which array did the "
+        "broken program return first?",
+    ),
+    wrong(
+        _marks(weights=lambda scores, seen: plain_softmax(scores) * seen),
+        "weights cut off | Weights are cut off after the softmax, so that the rest no longer sums "
+        "to 1. → What does a row of weights sum to?",
+    ),
+    wrong(
+        _marks(
+            weights=lambda scores, seen: plain_softmax(
+                np.where(seen, scores, -np.inf).swapaxes(-2, -1)
+            ).swapaxes(-2, -1)
+        ),
+        "softmax down the columns | Your weights sum to 1 down the columns: over the tokens that "
+        "look, and not over those that are looked at. → Which axis are the keys?",
+    ),
+    wrong(
+        _marks(seen=lambda n: ~np.tri(n, dtype=bool)),
+        "the mask turned round | What may be seen is hidden, and what comes is shown; the last "
+        "token sees nothing, and its row is NaN. → What does True mean in `may_look`?",
+    ),
+    wrong(
         _marks(scale=lambda d: 1.0),
         "no scale | The scores aren't divided by √d any more. → Which lines of the broken program "
         "were right?",
@@ -331,7 +403,7 @@ def _marks_prefixes(ids: Any, table: Any, places: Any, w_out: Any) -> Any:
     rows = [everything(ids[:, : t + 1], table, places, w_out)[0][:, -1] for t in range(n)]
     logits = np.stack(rows, axis=1)
     losses = [
-        np.log(np.exp(logits[i, t]).sum()) - logits[i, t, ids[i, t + 1]]
+        np.logaddexp.reduce(logits[i, t]) - logits[i, t, ids[i, t + 1]]
         for i in range(len(ids))
         for t in range(n - 1)
     ]
@@ -343,9 +415,9 @@ def _marks_einsum(ids: Any, table: Any, places: Any, w_out: Any) -> Any:
     x = table[ids] + places[None, :n]
     e = np.exp(np.einsum("bid,bjd->bij", x, x) / x.shape[-1] ** 0.5) * np.tri(n)
     logits = (x + np.einsum("bij,bjd->bid", e / e.sum(-1)[..., None], x)) @ w_out
-    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    logs = logits - np.logaddexp.reduce(logits, axis=-1)[..., None]
     rows, columns = np.ogrid[:b, : n - 1]
-    return logits, -np.log(p[rows, columns, ids[:, 1:]]).sum() / (b * n - b)
+    return logits, -logs[rows, columns, ids[:, 1:]].sum() / (b * n - b)
 
 
 def _marks_torch(ids: Any, table: Any, places: Any, w_out: Any) -> Any:
@@ -370,12 +442,12 @@ MARKS = Exercise(
         Alternative(name="torch", right=_marks_torch, backend="torch"),
     ],
     hints=[
-        "Change the last token of a text and look which logits move: only those of its own place "
-        "may. Then give it logits that are all 0: which loss should come out?",
-        "One fault is in the mask, one in which token is compared with which logits, one in what "
-        "the sum is divided by.",
-        "`k=0`; the targets are `ids[:, 1:]`, for they foresee what follows; and `.mean()` divides "
-        "by as many as there are.",
+        "Two experiments. Change the last token of a text: which logits move, and which may? And "
+        "make all weights 0: which loss should come out, and which does?",
+        "Take a text of three tokens and write down, for each place: which tokens it sees, which "
+        "token it's to foresee, and with which it's compared.",
+        "One fault is in what a token sees, one in what the logits are compared with, one in how "
+        "the mean is taken. A text of three tokens has two that are foreseen.",
     ],
     points=4,
     minutes=20,
@@ -487,13 +559,17 @@ def _company(
     mean: Callable[[NDArray, NDArray], NDArray] = _real_mean,
     scale: Callable[[int], float] = math.sqrt,
     stream: bool = True,
+    early: bool = False,
+    real_of: Callable[[NDArray, NDArray], NDArray] = _real,
 ) -> Callable[..., Any]:
     """Return the program with some steps replaced."""
 
     def pooled(x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray) -> Any:
-        real = _real(x, lengths)
+        real = real_of(x, lengths)
         scores = (x @ w_q) @ (x @ w_k).swapaxes(-2, -1) / scale(x.shape[-1])
         read = weights(scores, real) @ (x @ w_v)
+        if early:
+            return mean(x + norm(read, real), real)
         return mean(norm(x + read if stream else read, real), real)
 
     return pooled
@@ -515,6 +591,31 @@ def _of_real(h: NDArray, real: NDArray) -> NDArray:
     )
 
 
+def _taken_for_real(real_of: Callable[[NDArray, NDArray], NDArray]) -> Callable[..., Any]:
+    """Return the program that takes other places for real, and divides by the lengths."""
+
+    def pooled(x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray) -> Any:
+        total = _company(
+            real_of=real_of,
+            mean=lambda h, real: np.where(real[..., None], h, 0.0).sum(axis=1),
+        )
+        return total(x, lengths, w_q, w_k, w_v) / lengths[:, None]
+
+    return pooled
+
+
+def _cut_and_divided(scores: NDArray, real: NDArray) -> NDArray:
+    with np.errstate(all="ignore"):
+        kept = softmax(scores) * real[:, None, :]
+        return np.asarray(kept / kept.sum(axis=-1, keepdims=True))
+
+
+def _no_maximum(scores: NDArray, real: NDArray) -> NDArray:
+    with np.errstate(all="ignore"):
+        exps = np.exp(np.where(real[:, None, :], scores, -np.inf))
+        return np.asarray(exps / exps.sum(axis=-1, keepdims=True))
+
+
 def _one_more(x: NDArray, lengths: NDArray, w_q: NDArray, w_k: NDArray, w_v: NDArray) -> Any:
     more = np.minimum(lengths + 1, x.shape[1])
     found = _company()(x, more, w_q, w_k, w_v)
@@ -533,12 +634,40 @@ def _batch(*lengths: int, n: int, d: int) -> Callable[[int], dict[str, Any]]:
     return build
 
 
+def _loud(*lengths: int, n: int, d: int) -> Callable[[int], dict[str, Any]]:
+    """Draw a batch whose padding is a thousand times larger than its tokens."""
+
+    def build(seed: int) -> dict[str, Any]:
+        given = _batch(*lengths, n=n, d=d)(seed)
+        given["x"][~_real(given["x"], given["lengths"])] *= 1000
+        return given
+
+    return build
+
+
+def _low(*lengths: int, n: int, d: int) -> Callable[[int], dict[str, Any]]:
+    """Draw a batch in which a token's score with itself is far below 0."""
+
+    def build(seed: int) -> dict[str, Any]:
+        rng = np.random.default_rng([seed, 20])
+        own = np.zeros(1)
+        while own.max() > -20_000:
+            x = 100 * (draw(rng, len(lengths), n, d) + 0.3).round(1)
+            w_q, w_v = draw(rng, d, d), draw(rng, d, d)
+            own = -((x @ w_q) ** 2).sum(axis=-1) / math.sqrt(d)
+        return {"x": x, "lengths": np.array(lengths), "w_q": w_q, "w_k": -w_q, "w_v": w_v}
+
+    return build
+
+
 _COMPANY_CASES = [
     case("one text of one token | nobody is with it", _batch(1, n=1, d=3)),
     case("one text of 3 tokens | its tokens have different sizes", _batch(3, n=3, d=4)),
     case("2 texts of 3 tokens | neither may change the other", _batch(3, 3, n=3, d=4)),
     case("one text of 3, padded to 5 | padding says nothing", _batch(3, n=5, d=3)),
     case("texts of 4, 1 and 2 tokens | each as if it were alone", _batch(4, 1, 2, n=4, d=4)),
+    case("padding 1,000 times larger | nor does it then", _loud(2, 3, n=5, d=3)),
+    case("scores below −20,000 | padding stays hidden all the same", _low(1, 2, n=3, d=4)),
 ]
 
 _ATTEND = [
@@ -546,8 +675,8 @@ _ATTEND = [
     Step(
         "padding read",
         _no_mask,
-        "real tokens attend to padding, which a mask over *queries* doesn't change",
-        "Which columns of the scores belong to padding?",
+        "what real tokens read moves when numbers in the padding are changed",
+        "Whom may a real token look at, and which axis of the scores is that?",
         fault=True,
     ),
     Step(
@@ -568,8 +697,8 @@ _NORMS = [
     Step(
         "one norm for the batch",
         _whole,
-        "one mean and one variance are taken of the whole batch",
-        "Over which axis does layer norm take its mean?",
+        "one token ten times larger makes all the others small",
+        "Whose numbers go into a token's mean and variance?",
         fault=True,
     ),
     Step(
@@ -584,8 +713,8 @@ _POOLS = [
     Step(
         "padding counted",
         lambda h, real: h.mean(axis=1),
-        "the mean counts padding",
-        "Which vectors belong into the mean?",
+        "the same text with more padding behind it has another mean",
+        "Which vectors belong into the mean, and how many are they?",
         fault=True,
     ),
     Step(
@@ -605,9 +734,9 @@ _POOLS = [
 _COMPANY_WRONG = [
     wrong(
         sentence_means_broken,
-        "the program as it was | This is what the broken program returns: real tokens attend to "
-        "padding; one mean and one variance are taken of the whole batch; and the mean at the end "
-        "counts padding. → Which of the three shows with two texts of the same length?",
+        "the program as it was | This is what the broken program returns. A text of one token "
+        "comes out right; two texts of one length change one another; and more padding changes a "
+        "text, in two ways. → Which line is the first in which two texts meet?",
         program=as_cell(sentence_means_broken, "sentence_means"),
     ),
     *half_repaired(_company, weights=_ATTEND, norm=_NORMS, mean=_POOLS),
@@ -624,7 +753,7 @@ _COMPANY_WRONG = [
         )
         for weights, more, said in (
             (_keys, "", ""),
-            (_no_mask, ", padding read", "; and real tokens attend to padding"),
+            (_no_mask, ", padding read", "; and real tokens read padding"),
         )
     ],
     wrong(
@@ -638,6 +767,77 @@ _COMPANY_WRONG = [
         "queries hidden alone | Your mask hides rows of scores, the padded *queries*, so that real "
         "tokens attend to padding still; the other two faults are left. → Which axis of the scores "
         "is the one that's looked at?",
+    ),
+    wrong(
+        _taken_for_real(lambda x, lengths: ~_real(x, lengths)),
+        "real and padding changed places | Padding is read and averaged, and the real tokens are "
+        "left out; where there's no padding nothing is left. → For which places j is j < length?",
+    ),
+    wrong(
+        _taken_for_real(lambda x, lengths: _real(x, lengths - 1)),
+        "one token too few | The last real token of each text counts as padding. → For which "
+        "places j is j < length?",
+    ),
+    wrong(
+        _company(real_of=lambda x, lengths: np.asarray(
+            np.arange(x.shape[1]) >= x.shape[1] - lengths[:, None])),
+        "padding on the left | You take the *last* places of a row for the real ones, as if the "
+        "padding came first. → At which end does the text put it?",
+    ),
+    wrong(
+        _company(weights=_cut_and_divided),
+        "weights cut off, and divided again | You hide padding after the softmax and divide once "
+        "more. Where padding has far larger scores the weights of real tokens are 0 by then. → "
+        "What is to be hidden, so that nothing is lost: weights, or what they're made from?",
+    ),
+    wrong(
+        _company(weights=lambda s, real: softmax(np.where(real[:, None, :], s, -1e4))),
+        "hidden by −10,000 | Hidden scores are −10,000 with you, and real ones can be lower. → "
+        "Which number is below all scores?",
+    ),
+    wrong(
+        _company(weights=_no_maximum),
+        "no maximum subtracted | You exponentiate scores as they are: of very low ones nothing is "
+        "left, and 0/0 is NaN. → What did the broken program subtract first?",
+    ),
+    wrong(
+        _company(mean=lambda h, real: h.sum(axis=1) / real.sum(axis=1)[:, None]),
+        "all added, divided by the length | Your sum at the end has padding in it, and you divide "
+        "by the number of real tokens. → Which vectors belong into the sum?",
+    ),
+    wrong(
+        _company(mean=lambda h, real: h[np.arange(len(h)), real.sum(axis=1) - 1]),
+        "the last token | The faults in attention and norm are mended, and you return the last "
+        "real token's vector. → Of what is the mean to be taken?",
+    ),
+    wrong(
+        _company(mean=lambda h, real: _real_mean(h, real) / np.sqrt(
+            (_real_mean(h, real) ** 2).sum(axis=-1, keepdims=True))),
+        "at length 1 | The three faults are mended, and the means are brought to length 1, which "
+        "isn't asked for here. → What does the broken program return?",
+    ),
+    wrong(
+        _company(early=True),
+        "the norm before the residual | The norm is taken of what attention reads, and x is added "
+        "behind it. → In which order did the broken program have the two?",
+    ),
+    wrong(
+        _company(norm=lambda h, real: (h - h.mean(axis=-1, keepdims=True))
+                 / np.sqrt(h.var(axis=-1, keepdims=True, ddof=1) + 1e-5)),
+        "divided by d − 1 | The variance is a sum divided by d − 1 with you, as for a sample, or "
+        "as `torch.var` does. → By what does layer norm divide?",
+    ),
+    wrong(
+        _company(norm=lambda h, real: (h - h.mean(axis=-1, keepdims=True))
+                 / (np.sqrt(h.var(axis=-1, keepdims=True)) + 1e-5)),
+        "ε outside the root | The small number is added behind the root. The difference is in the "
+        "fifth digit. → What stood under the root in the broken program?",
+    ),
+    wrong(
+        _company(norm=lambda h, real: (h - h.mean(axis=-1, keepdims=True))
+                 / np.sqrt(h.var(axis=-1, keepdims=True))),
+        "no ε | The small number under the root has been lost. The difference is in the fifth "
+        "digit. → What stood under the root in the broken program?",
     ),
     wrong(
         _company(norm=_of_real),
@@ -742,7 +942,8 @@ def _company_one_by_one(x: Any, lengths: Any, w_q: Any, w_k: Any, w_v: Any) -> A
 def _company_penalty(x: Any, lengths: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
     real = np.arange(x.shape[1])[None] < lengths[:, None]
     scores = np.einsum("bid,bjd->bij", x @ w_q, x @ w_k) / x.shape[-1] ** 0.5
-    e = np.exp(scores - 1e9 * ~real[:, None])
+    scores -= 1e9 * ~real[:, None]
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     h = x + e @ (x @ w_v) / e.sum(axis=-1, keepdims=True)
     h -= h.mean(axis=-1, keepdims=True)
     h /= np.sqrt(h.var(axis=-1, keepdims=True) + 1e-5)
@@ -775,10 +976,10 @@ PADDING = Exercise(
     hints=[
         "The right program gives every text what it gets alone, unpadded. Try one text, then two "
         "of one length, then one with padding: each shows other faults.",
-        "`real = np.arange(n) < lengths[:, None]` tells tokens from padding. Two lines need it. "
-        "The third fault is an axis that's missing.",
-        "`np.where(real[:, None], scores, -np.inf)` before the softmax; mean and variance over "
-        "`axis=-1, keepdims=True`; and a sum over real tokens divided by `lengths[:, None]`.",
+        "Change a number in the padding and look which arrays move at the places of real tokens: "
+        "weights, h, the result. Then multiply one text by 10: whose h changes?",
+        "Padding may be neither read nor averaged: `real = np.arange(n) < lengths[:, None]` says "
+        "which places are tokens. The third fault is an axis.",
     ],
     points=4,
     minutes=25,
@@ -861,6 +1062,7 @@ def _halves(
     total: Callable[..., NDArray] = lambda exps, scores, mask: exps.sum(axis=-1, keepdims=True),
     row: float = 0.0,
     out: Callable[[NDArray], NDArray] = lambda y: y.astype(np.float16),
+    last: Callable[[NDArray, NDArray, NDArray], NDArray] = lambda e, total, v: e / total @ v,
 ) -> Callable[..., Any]:
     """Return the program with some steps replaced."""
 
@@ -871,8 +1073,7 @@ def _halves(
             exps = np.exp(np.where(mask, shift(scores, mask), scores.dtype.type(-np.inf)))
             if row:  # what a query that may look at nothing gets
                 exps = np.where(mask.any(axis=-1, keepdims=True), exps, exps.dtype.type(row))
-            shares = exps / by(total(exps, scores, mask))
-            return out(shares.astype(exps.dtype) @ v.astype(exps.dtype))
+            return out(last(exps, by(total(exps, scores, mask)), v.astype(exps.dtype)))
 
     return attended
 
@@ -914,6 +1115,17 @@ def _half_case(
     return build
 
 
+def _many_keys(seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng([seed, 21])
+    n = 70_000
+    return {
+        "q": np.zeros((1, 1), dtype=np.float16),
+        "k": draw(rng, n, 1).astype(np.float16),
+        "v": (2 + draw(rng, n, 2)).astype(np.float16),
+        "mask": np.ones((1, n), dtype=bool),
+    }
+
+
 _HALF_CASES = [
     case("scores near 1 | nothing overflows", _half_case(2, 3, 4, top=1.0)),
     case("8 scores of 9.5 | each exponential has room, their sum hasn't",
@@ -925,6 +1137,7 @@ _HALF_CASES = [
     case("some hidden | the largest score may be among them",
          _half_case(4, 6, 4, top=400.0, hidden="some")),
     case("a query that may look at nothing | zeros", _half_case(3, 4, 4, top=2.0, hidden="row")),
+    case("70,000 equal scores | 16 bits can't count so far", _many_keys),
 ]  # fmt: skip
 
 _BITS = [
@@ -932,9 +1145,8 @@ _BITS = [
     Step(
         "the product in 16 bits",
         {"first": _as_it_is},
-        "products are made in float16, where one above 65,504 is infinite, and float32 afterwards "
-        "is too late",
-        "Which arrays have to be in float32 before they're multiplied?",
+        "scores near 300 have an error of up to 0.125, and a score of 20,000 is infinite",
+        "Which is the first array that can't hold what's computed?",
         fault=True,
     ),
     Step(
@@ -950,8 +1162,8 @@ _SHIFTS = [
     Step(
         "no maximum subtracted",
         lambda scores, mask: scores,
-        "exponentials are taken of the scores as they are",
-        "What can be subtracted from all scores of a row without changing its weights?",
+        "exponentials of large scores are infinite, in every type of number",
+        "Which change of a row's scores leaves its weights as they are?",
         fault=True,
     ),
     Step(
@@ -974,8 +1186,8 @@ _TOTALS = [
     Step(
         "divided by 0",
         _as_it_is,
-        "where a query may look at nothing, 0 is divided by 0",
-        "By what may 0 be divided to stay 0?",
+        "a query that may look at nothing gets NaN",
+        "What are its largest score, and the sum of its exponentials?",
         fault=True,
     ),
 ]
@@ -988,9 +1200,9 @@ def _built(bits: dict[str, Any], shift: Any, by: Any) -> Callable[..., Any]:
 _HALF_WRONG = [
     wrong(
         attention_in_half_broken,
-        "the program as it was | This is what the broken program returns: products are made in "
-        "float16; exponentials are taken without subtracting the maximum; and where a query may "
-        "look at nothing, 0 is divided by 0. → What is the largest number of float16?",
+        "the program as it was | This is what the broken program returns. Scores near 1 come out "
+        "right; eight of 9.5 give zeros; larger ones NaN, and so does a query that may look at "
+        "nothing. → Which is the first array in which ∞ stands?",
         program=as_cell(attention_in_half_broken, "attention_in_half"),
     ),
     # without a maximum subtracted it's all one how the product overflows
@@ -1040,6 +1252,46 @@ _HALF_WRONG = [
         _halves(then=lambda scores: np.clip(scores, -80, 80)),
         "cut off at 80 | You cut scores off where float32 ends, so that exponentials have room. "
         "All above are the same to you, then. → What can be subtracted from all scores of a row?",
+    ),
+    *[
+        wrong(
+            _halves(then=lambda scores, most=most: np.minimum(scores, most)),
+            f"at most {most} | You cut scores off so that their exponentials have room. All above "
+            f"{most} are the same to you, then. → Which change of a row's scores leaves its "
+            "weights as they are?",
+        )
+        for most in (11, 80)
+    ],
+    wrong(
+        _halves(shift=lambda scores, mask: scores, out=lambda y: np.nan_to_num(y).astype(y.dtype)),
+        "NaN made 0 | You make zeros of NaN at the end. A query that may look at nothing is right "
+        "then, and rows that have overflowed are zeros, too. → Where does the first ∞ come from?",
+    ),
+    wrong(
+        _halves(
+            shift=lambda scores, mask: (
+                scores - np.where(mask, scores, -np.inf).max(axis=-2, keepdims=True)
+            )
+        ),
+        "the maximum of a column | You subtract from each *column* its largest score, which "
+        "changes the weights. → Along which axis do weights sum to 1?",
+    ),
+    wrong(
+        _halves(product=lambda q, k: q @ k.swapaxes(-2, -1) / q.shape[-1]),
+        "divided by d | Nothing overflows any more, and scores are divided by d. → Which lines of "
+        "the broken program were right?",
+    ),
+    wrong(
+        _halves(
+            total=lambda exps, scores, mask: exps.astype(np.float16).sum(axis=-1, keepdims=True)
+        ),
+        "the sum in 16 bits | Your exponentials are right, and their sum is made, or kept, in "
+        "float16, where one of 70,000 ones is infinite. → Which type of number has the sum?",
+    ),
+    wrong(
+        _halves(last=lambda e, total, v: (e @ v).astype(np.float16) / total.astype(np.float16)),
+        "divided in 16 bits | You round to float16 before you divide, and the sum of many values "
+        "has no room there. → Which line is the last that may be rounded?",
     ),
     wrong(
         _halves(then=lambda s: s / np.maximum(np.abs(s).max(axis=-1, keepdims=True), 1e-9)),
@@ -1091,10 +1343,10 @@ HALF = Exercise(
     hints=[
         "Print the scores, the exponentials and their sums, case by case: where is the first that "
         "is infinite, or 0?",
-        "`astype(np.float32)` before the product. Then hide by −∞, and subtract the largest score "
-        "of each row. What if that is −∞?",
-        "`peak = scores.max(axis=-1, keepdims=True)`; where it's −∞ subtract 0 in its place, and "
-        "divide by 1 where the sum is 0. `.astype(np.float16)` at the end.",
+        "float16 has three digits and ends at 65,504; float32 has seven and ends after e⁸⁸. Which "
+        "of products, exponentials and sums can leave which of them?",
+        "A row's weights stay the same if one number is subtracted from all its scores: which one "
+        "leaves no exponential above 1, hidden ones left out? And what if all are hidden?",
     ],
     points=4,
     minutes=25,
