@@ -13,7 +13,7 @@ from course_lib.grading.exercises import ch13_decoder_only as ch13
 from course_lib.grading.exercises import gated_networks, gpt2_bugs, llama_blocks, next_tokens
 from course_lib.grading.model import Case
 from course_lib.reference import feed_forward, language_modelling, normalization
-from tests.grading.course import answers, manuscript
+from tests.grading.course import answers, manuscript, manuscript_cells
 
 GATED, ADD_NORM, LLAMA, PARAMETERS, LOSS, PROBE, BUG = ch13.EXERCISES
 
@@ -49,23 +49,29 @@ def test_a_sum_is_normalised_as_the_library_does(case: Case) -> None:
     stream, update, gamma, *eps = case.build().values()
     normed, total = gated_networks.add_and_normalise(stream, update, gamma, *eps)
     wide = stream.astype(float) + update.astype(float)
-    rtol = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3}[str(stream.dtype)]
+    expected = np.result_type(stream, update, np.float32)
+    rtol = {"float64": 1e-12, "float32": 1e-5}[str(expected)]
     np.testing.assert_allclose(
         normed, normalization.rms_norm(wide, gamma.astype(float), *eps), rtol=rtol, atol=1e-12
     )
     np.testing.assert_allclose(total, wide, rtol=rtol)
-    assert normed.dtype == total.dtype == stream.dtype
+    assert normed.dtype == total.dtype == expected
 
 
-def test_float16_has_no_room_for_the_squares_of_two_cases() -> None:
+def test_float16_has_no_room_in_three_cases_for_squares_large_or_small_and_for_a_sum() -> None:
     narrow = [case for case in ADD_NORM.cases if case.build()["stream"].dtype == np.float16]
-    assert len(narrow) == 2
-    for case in narrow:
-        given = case.build()
-        total = given["stream"] + given["update"]
-        with np.errstate(over="ignore", under="ignore"):
-            squares = total**2
-        assert np.isinf(squares).any() or (squares == 0).any()
+    large, small, sums = [case.build() for case in narrow]
+    with np.errstate(over="ignore", under="ignore"):
+        total = large["stream"] + large["update"]
+        assert np.isfinite(total).all() and np.isinf(total**2).any()
+        total = small["stream"] + small["update"]
+        assert ((total != 0) & (total**2 == 0)).any()
+        assert np.isinf(sums["stream"] + sums["update"]).any()
+        assert np.float16(3.1e-8) > 0 and np.float16(2.9e-8) == 0  # what the text says
+    assert any(
+        given["stream"].dtype == np.float32 and given["update"].dtype == np.float16
+        for given in (case.build() for case in ADD_NORM.cases)
+    )
 
 
 def states_of(model: Any, x: Any) -> list[Any]:
@@ -234,6 +240,193 @@ def test_the_librarys_own_functions_refuse() -> None:
     assert check(ADD_NORM.id, added).points == 0
 
 
+def named(exercise: Any, function: Any, name: str) -> None:
+    """Assert that a program fails, and is told the hint of one misconception."""
+    (mistake,) = [m for m in exercise.misconceptions if m.name == name]
+    report = check(exercise.id, function)
+    assert not report.passed
+    assert words(mistake.hint) in words(report)
+
+
+def edited(function: str, *edits: tuple[str, str]) -> Any:
+    """Return the page's answer with some of its text replaced, as a student would have it."""
+    (source,) = [source for _, source in manuscript_cells("13") if f"def {function}(" in source]
+    for old, new in edits:
+        assert old in source, old
+        source = source.replace(old, new)
+    namespace = dict(vars(answers("13")))
+    exec(source, namespace)
+    return namespace[function]
+
+
+CUT = "np.split(x @ w_gate_up, 2, axis=-1)"
+WIDENED = "stream.astype(room) + update"
+RETURNED = "return gamma * total / size, total"
+INSIDE = "(documents[:, 1:] == documents[:, :-1]) & (documents[:, 1:] != -1)"
+TURNED = "q, k = (rotate_half_split(z, *angles) for z in (q, k))"
+OTHERS = "for other in range(vocab_size):"
+
+
+@pytest.mark.parametrize(
+    ("exercise", "function", "edits", "name"),
+    [
+        (
+            GATED,
+            "gated_network",
+            [(CUT, "np.split(x @ w_gate_up, [x.shape[-1]], axis=-1)")],
+            "cut at column d",
+        ),
+        (
+            GATED,
+            "gated_network",
+            [(CUT, "np.split(x @ w_gate_up, 2)")],
+            "cut along the first axis",
+        ),
+        (
+            ADD_NORM,
+            "add_and_normalise",
+            [(WIDENED, "(stream + update).astype(room)")],
+            "added in float16, then widened",
+        ),
+        (
+            ADD_NORM,
+            "add_and_normalise",
+            [
+                (WIDENED, "stream + update"),
+                ("(total**2)", "(total.astype(room)**2)"),
+            ],
+            "added in float16",
+        ),
+        (
+            ADD_NORM,
+            "add_and_normalise",
+            [(WIDENED, "stream + update")],
+            "all in float16",
+        ),
+        (
+            ADD_NORM,
+            "add_and_normalise",
+            [(RETURNED, f"{RETURNED}.astype(stream.dtype)")],
+            "brought back to float16",
+        ),
+        (
+            ADD_NORM,
+            "add_and_normalise",
+            [(RETURNED, "return (gamma * total / size).astype(stream.dtype), total")],
+            "what is read in float16",
+        ),
+        (
+            ADD_NORM,
+            "add_and_normalise",
+            [("keepdims=True", "keepdims=False")],
+            "keepdims forgotten",
+        ),
+        (
+            LLAMA,
+            "llama_block",
+            [
+                (
+                    'return y @ weights[f"{name}_proj.weight"].T',
+                    'z = y @ weights[f"{name}_proj.weight"].T\n'
+                    "        if name not in ('self_attn.q', 'self_attn.k'):\n"
+                    "            return z\n"
+                    "        wide = rotary_frequencies(z.shape[-1], base)\n"
+                    "        return rotate_half_split(z, np.arange(n), wide)",
+                ),
+                (TURNED, "pass"),
+            ],
+            "turned before cut into heads",
+        ),
+        (
+            LLAMA,
+            "llama_block",
+            [("rotary_frequencies(q.shape[-1]", "rotary_frequencies(x.shape[-1]")],
+            "frequencies for the width d",
+        ),
+        (
+            PARAMETERS,
+            "llama_parameters",
+            [('if config.get("tie_word_embeddings")', 'if config.get("tie_word_embeddings", 1)')],
+            "tied where nothing is said",
+        ),
+        (
+            LOSS,
+            "next_token_loss",
+            [
+                (
+                    "targets = ids[:, 1:]",
+                    "logs, ids, documents = (\n"
+                    "        a.reshape(1, -1, *a.shape[2:]) for a in (logs, ids, documents)\n"
+                    "    )\n"
+                    "    targets = ids[:, 1:]",
+                )
+            ],
+            "rows put end to end",
+        ),
+        (
+            LOSS,
+            "next_token_loss",
+            [("targets = ids[:, 1:]", "targets = ids[:, :-1]")],
+            "the last place of both dropped",
+        ),
+        (
+            LOSS,
+            "next_token_loss",
+            [("logs[:, :-1]", "logs[:, 1:]")],
+            "the first place of both dropped",
+        ),
+        (
+            LOSS,
+            "next_token_loss",
+            [(INSIDE, INSIDE.replace("!= -1", "> 0"))],
+            "text 0 taken for padding",
+        ),
+        (
+            PROBE,
+            "probe",
+            [("1e-6", "1e-2")],
+            "too coarse",
+        ),
+        (
+            PROBE,
+            "probe",
+            [(OTHERS, "for other in range(1, vocab_size + 1):")],
+            "past the vocabulary",
+        ),
+        (
+            PROBE,
+            "probe",
+            [(OTHERS, "for other in range(2):")],
+            "one other token",
+        ),
+        (BUG, "gpt2_block", [("1e-5", "1e-6")], "ε = 10⁻⁶"),
+        (BUG, "gpt2_block", [("1e-5", "1e-12")], "no ε"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_a_program_of_a_first_reader_is_told_its_own_fault(
+    exercise: Any, function: str, edits: list[tuple[str, str]], name: str
+) -> None:
+    named(exercise, edited(function, *edits), name)
+
+
+@pytest.mark.parametrize("room", ["np.float32", "np.float64", "np.result_type(stream, 'f4')"])
+def test_any_type_with_room_passes(room: str) -> None:
+    text = "np.promote_types(stream.dtype, np.float32)"
+    assert check(ADD_NORM.id, edited("add_and_normalise", (text, room))).passed
+
+
+def test_rows_of_a_batch_may_share_a_text() -> None:
+    """Else a batch that's flattened before the shift would pass."""
+    shared = [
+        case.name
+        for case in LOSS.cases
+        for documents in [case.build()["documents"]]
+        if len(documents) > 1 and documents[0, -1] == documents[1, 0] >= 0
+    ]
+    assert shared == ["one text of 10 tokens in 2 rows"]
+
+
 # -- the text --------------------------------------------------------------------------------------
 
 
@@ -242,17 +435,18 @@ def test_numbers_in_the_text_are_those_that_come_out() -> None:
     normed, _ = solved.add_and_normalise(
         np.array([[100.0, 0.0]]), np.array([[200.0, 400.0]]), np.ones(2)
     )
-    assert "$({:.3f}, {:.3f})$ is read next".format(*normed[0]) in text
+    assert "so $({:.3f}, {:.3f})$ is read next".format(*normed[0]) in text
     assert "125,000 with a root of {:.1f}".format(np.sqrt(125_000)) in text  # noqa: UP032
-    assert f"the largest number is {np.finfo(np.float16).max:,.0f} " in text.replace("$", "")
+    assert f"the largest number is {np.finfo(np.float16).max:,.0f}, and" in text
+    assert r"numbers below $2.9 \cdot 10^{-8}$ become 0" in text
 
     silu = 1 / (1 + np.exp(-1.0))
-    assert f"SiLU(1) is {silu:.3f}, so that {3 * silu:.3f} goes down" in text
+    assert f"SiLU(1) is {silu:.3f}, so {3 * silu:.3f} goes into" in text
 
     embeddings, attention, mlp, norms, total = solved.llama_parameters(solved.tiny)
     assert f"Two tables have {embeddings} numbers" in text
     assert rf"$16 + 8 + 8 + 16 = {attention}$; the network $3 \cdot 24 = {mlp}$" in text
-    assert f"three norms {norms}. In all it's {total}." in text
+    assert f"three norms {norms}. That's {total} in all." in text
 
     broken = solved.gpt2_block_broken(np.array([[1.0, 5.0]]), solved.silent, 1)
     np.testing.assert_allclose(broken, [[0.0, 2.0]], atol=1e-4)  # normalised, times 1, plus 1

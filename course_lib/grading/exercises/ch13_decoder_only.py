@@ -157,7 +157,11 @@ _CASES = [
         "grouped keys, 8 heads on 2 | two matrices become narrower",
         _config(11, 16, 3, 8, 20, num_key_value_heads=2, tie_word_embeddings=False),
     ),
-    case("keys that are missing | what they mean then", _config(9, 16, 2, 4, 15)),
+    case(
+        "keys that are missing | Your program stops where a key is missing. → Which method of a "
+        "dictionary returns None then?",
+        _config(9, 16, 2, 4, 15),
+    ),
     case(
         "heads of a width of their own | d/h isn't asked",
         _config(13, 20, 3, 4, 24, num_key_value_heads=2, head_dim=8, tie_word_embeddings=True),
@@ -197,8 +201,8 @@ _WRONG = [
     ),
     wrong(
         _counted(attention=lambda d, h, h_kv, width: 4 * d * h_kv * width),
-        "everything grouped | All four matrices become narrower with you where keys are grouped. → "
-        "How many heads of queries are left?",
+        "everything grouped | You make all four matrices narrower where keys are grouped. → How "
+        "many heads of queries are left?",
     ),
     wrong(
         _counted(attention=lambda d, h, h_kv, width: 2 * d * h * width + 2 * d * width),
@@ -207,13 +211,13 @@ _WRONG = [
     ),
     wrong(
         _counted(attention=lambda d, h, h_kv, width: (2 * d * h + 2 * d * (h // h_kv)) * width),
-        "the size of a group | You count h/h_kv heads of keys: how many query heads share one. → "
-        "How many are there to be shared?",
+        "the size of a group | You count h/h_kv heads of keys. That's how many query heads "
+        "share one. → How many are there to share?",
     ),
     wrong(
         _counted(attention=lambda d, h, h_kv, width: 2 * d * d + 2 * d * h_kv * width),
-        "queries of width d | Your matrices of queries and outputs are d × d. With heads of a "
-        "width of their own they aren't. → How many columns have h heads?",
+        "queries of width d | Your matrices of queries and outputs are d × d. Heads with a "
+        "width of their own make them wider or narrower. → How many columns do h heads have?",
     ),
     wrong(
         _counted(attention=lambda d, h, h_kv, width: d * h * width + 2 * d * h_kv * width),
@@ -227,14 +231,15 @@ _WRONG = [
     ),
     wrong(
         _counted(heads=_one_missing),
-        "one head of keys where none are named | Where `num_key_value_heads` is missing you count "
-        "one. Such checkpoints are older than grouping. → How many heads of keys has ordinary "
-        "multi-head attention?",
+        "one head of keys where none are named | Where `num_key_value_heads` is missing you "
+        "count one. Such checkpoints are older than grouping. → How many heads of keys has "
+        "ordinary multi-head attention?",
     ),
     wrong(
         _counted(heads=_by_get),
-        "null isn't missing | Where a key is there and null, your program stops: `get` has a "
-        "default for missing keys only. → What does `config.get(name, default)` return for None?",
+        "null isn't missing | Where a value is null your program stops: `get` returns its "
+        "default for missing keys only. → What does `config.get(name, default)` return if the "
+        "value is None?",
     ),
     wrong(
         _counted(heads=_by_key),
@@ -243,25 +248,25 @@ _WRONG = [
     ),
     wrong(
         _counted(tied_of=lambda config: bool(config.get("tie_word_embeddings", True))),
-        "tied where nothing is said | Where `tie_word_embeddings` is missing you count one table. "
-        "In Llama's configurations that means two. → What does the text say of missing keys?",
+        "tied where nothing is said | Where `tie_word_embeddings` is missing you count one "
+        "table. The text means two by that. → What does its table list under missing keys?",
     ),
     wrong(
         _counted(tied_of=lambda config: config.get("tie_word_embeddings", False) is not False),
-        "null taken for tied | Where `tie_word_embeddings` is null you count one table. Null says "
-        "no more than a key that's missing. → What is `None is not False`?",
+        "null taken for tied | Where `tie_word_embeddings` is null you count one table. Null "
+        "means the same as a missing key. → What is `None is not False`?",
     ),
     wrong(
         _counted(tied_of=lambda config: config.get("tie_word_embeddings") is not False),
-        "tied unless it says false | Where `tie_word_embeddings` is missing or null you count one "
-        "table. In Llama's configurations that means two. → What does `config.get(name)` return "
+        "tied unless it says false | Where `tie_word_embeddings` is missing or null you count "
+        "one table. The text's table means two by that. → What does `config.get(name)` return "
         "for a missing key, and is that False?",
     ),
     wrong(
         _positions_learned,
-        "a table of positions | You count a table for `max_position_embeddings`. Llama turns "
-        "queries and keys by their positions and learns nothing for them. → Which of the keys does "
-        "the text list?",
+        "a table of positions | You count a table for `max_position_embeddings`. Llama rotates "
+        "queries and keys by their positions and learns nothing for them. → Which keys does the "
+        "text list?",
     ),
     wrong(
         _head_in_total,
@@ -276,12 +281,12 @@ _WRONG = [
     wrong(
         _counted(tables=lambda v, d, tied: 2 * v * d),
         "two tables | You count two tables of embeddings, whether they're tied or not. → How "
-        "often is a table stored that embeds tokens and makes logits?",
+        "often is a table stored that both embeds tokens and makes logits?",
     ),
     wrong(
         _counted(tables=lambda v, d, tied: 2 * v * d if tied else v * d),
-        "tied and untied changed places | You count two tables where they are one, and one where "
-        "they are two. → What does tying save?",
+        "tied and untied changed places | You count two tables where embeddings are tied, and "
+        "one where they aren't. → What does tying save?",
     ),
     wrong(
         _counted(tables=lambda v, d, tied: v * d if tied else 2 * v * d + v),
@@ -300,8 +305,8 @@ _WRONG = [
     ),
     wrong(
         _counted(mlp=lambda d, d_ff: 8 * d * d),
-        "8 d² for the network | You take the network for 8 d², which holds for d_ff = 4 d and two "
-        "matrices. → Which key says how wide it is?",
+        "8 d² for the network | You count 8 d² for the network, which holds for d_ff = 4 d and "
+        "two matrices. → Which key gives its width?",
     ),
     wrong(
         _counted(
@@ -332,18 +337,18 @@ _WRONG = [
     ),
     wrong(
         _counted(norms=lambda d, n_layers: 3 * n_layers * d),
-        "a last norm in each layer | You count three norms in each layer. The last one stands once "
-        "behind all of them. → What changes when there's a second layer?",
+        "a last norm in each layer | You count three norms in each layer. The last norm comes "
+        "once, after all of them. → What changes with a second layer?",
     ),
     wrong(
         _counted(norms=lambda d, n_layers: 0),
-        "norms left out | You count no norms. They are few, but a checkpoint holds them. → What is "
-        "learned in RMSNorm?",
+        "norms left out | You count no norms. They're few numbers, but a checkpoint holds them. "
+        "→ What is learned in RMSNorm?",
     ),
     wrong(
         _counted(layers=lambda n_layers: 1),
-        "one layer | Your attention and network are those of a single layer. → For what is the "
-        "count to be?",
+        "one layer | You count attention and network for a single layer. → How many layers has "
+        "the model?",
     ),
     wrong(
         _counted(heads=_by_keys),
@@ -352,23 +357,23 @@ _WRONG = [
     ),
     wrong(
         _of_one_layer,
-        "parts of one layer | Your total is right, and attention and network are those of one "
+        "parts of one layer | Your total is right, but attention and network are those of one "
         "layer. → For what are all five numbers to be?",
     ),
     wrong(
         _counted(norms=lambda d, n_layers: d),
-        "the last norm alone | You count the norm behind the last block, and those inside of the "
-        "blocks are missing. → How many does a block have?",
+        "the last norm alone | You count the norm after the last block, but none inside the "
+        "blocks. → How many does a block have?",
     ),
     wrong(
         _counted(total=lambda tables, attention, mlp, norms: attention + mlp + norms),
-        "a total without embeddings | The parts are right, and the total leaves the tables out. → "
-        "Is a table learned?",
+        "a total without embeddings | The parts are right, but the total leaves the tables out. "
+        "→ Are the tables learned?",
     ),
     wrong(
         _counted(total=lambda tables, attention, mlp, norms: tables + attention + mlp),
-        "a total without norms | The parts are right, and the total leaves the norms out. → What "
-        "does `norms` hold?",
+        "a total without norms | The parts are right, but the total leaves the norms out. → "
+        "What does `norms` hold?",
     ),
 ]
 

@@ -127,14 +127,14 @@ def _ramp(gate: str) -> dict[str, Any]:
 _GATED_CASES = [
     case("gates from −4 to 4, SiLU | what is gated is 1", _ramp("silu")),
     case("5 tokens of width 3, d_ff = 4 | two halves of 8 columns", _drawn((5,), 3, 4)),
-    case("2 sequences of 3 tokens, d_ff = 5 | whatever axes stand in front", _drawn((2, 3), 4, 5)),
-    case("gates from −4 to 4, exact GELU | to six decimals and more", _ramp("gelu")),
+    case("2 sequences of 3 tokens, d_ff = 5 | any number of axes in front", _drawn((2, 3), 4, 5)),
+    case("gates from −4 to 4, exact GELU | the approximation is too far off", _ramp("gelu")),
     case("gates from −4 to 4, GELU by tanh | as Gemma has it", _ramp("gelu_tanh")),
     case(
-        "4 tokens of width 4, d_ff = 4, exact GELU | the same network",
+        "4 tokens of width 4, d_ff = 4, exact GELU | square matrices",
         _drawn((4,), 4, 4, gate="gelu"),
     ),
-    case("4 tokens, GELU by tanh | and once more", _drawn((4,), 2, 6, gate="gelu_tanh")),
+    case("4 tokens, GELU by tanh | the same network", _drawn((4,), 2, 6, gate="gelu_tanh")),
 ]
 
 
@@ -173,9 +173,9 @@ def _tanh(inner: Callable[[NDArray], NDArray]) -> Callable[[NDArray], NDArray]:
 _GATED_WRONG = [
     wrong(
         _gated(cut=lambda y: _halves(y)[::-1]),
-        "the halves changed places | You bend the second half of the columns and leave the first "
-        "one as it is. Nothing stops you, since both are equally wide. → Which half does the text "
-        "call the gate's?",
+        "the halves changed places | You apply the activation to the second half of the columns "
+        "and leave the first as it is. Nothing stops you, since both are equally wide. → Which "
+        "half does the text call the gate's?",
     ),
     wrong(
         _gated(cut=_alternate),
@@ -184,8 +184,9 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(cut=_by_token),
-        "cut along axis 1 | For one sequence you're right. In a batch axis 1 holds the tokens, and "
-        "you cut them in two. → How does one name the last axis, however many stand in front?",
+        "cut along axis 1 | For one sequence you're right. In a batch axis 1 is that of the "
+        "tokens, and you cut them in two. → Which number names the last axis, however many come "
+        "before it?",
     ),
     wrong(
         _gated(cut=_first_axis),
@@ -201,54 +202,56 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(join=lambda bend, g, up: bend(g)),
-        "nothing gated | You bend the gate's half and never use the other one, so that this is an "
-        "ordinary network of two layers. → With what is a gate multiplied?",
+        "nothing gated | You use the gate's half only, which makes an ordinary network of two "
+        "layers. → By what is the gate multiplied?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: g * up),
-        "no activation | You multiply the two halves as they are. That's bilinear, and a gate of "
-        "−4 lets through as much as one of 4. → What happens to the gate before it's multiplied?",
+        "no activation | You multiply the two halves as they are. That's bilinear, and a gate "
+        "of −4 lets through as much as one of 4. → What happens to the gate before it's "
+        "multiplied?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: bend(g) * g),
-        "the gate gates itself | You multiply the bent gate by the gate, and never use the other "
-        "half. → Which two halves does the formula multiply?",
+        "the gate gates itself | You multiply the activated gate by the gate itself, and never "
+        "use the other half. → Which two halves does the formula multiply?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: bend(up) * up),
-        "the other half gates itself | You bend the second half of the columns and multiply it by "
-        "itself, so that the gate has no part in it. → Which half does the text call the gate's?",
+        "the other half gates itself | You apply the activation to the second half of the "
+        "columns and multiply by the same half, so that the gate has no part in it. → Which "
+        "half does the text call the gate's?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: g * _sigmoid(up) if bend is silu else bend(g) * up),
-        "the sigmoid of the other half | In SiLU you multiply the gate by the sigmoid of the other "
-        "half, which is a GLU read from the wrong side. → Of which number is the sigmoid in "
-        "g·σ(g)?",
+        "the sigmoid of the other half | For SiLU you multiply the gate by the sigmoid of the "
+        "other half. → Which number goes into the sigmoid in g·σ(g)?",
     ),
     wrong(
         _before,
-        "the token bent | You apply the activation to the token, before the product. → What does "
-        "the activation's bracket hold in the formula?",
+        "the token bent | You apply the activation to the token, before the product. → What "
+        "stands in the activation's brackets in the formula?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: bend(g) + up),
-        "added | You add the bent gate to the other half. A sum lets everything through. → By "
-        "which operation does a gate near 0 shut something off?",
+        "added | You add the activated gate to the other half. A sum lets everything through. → "
+        "By which operation does a gate near 0 shut something off?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: bend(g * up)),
-        "bent after the product | You multiply both halves first and bend the product. → Which of "
-        "the two factors is bent in the formula?",
+        "bent after the product | You multiply both halves first and apply the activation to "
+        "the product. → To which of the two does the formula apply it?",
     ),
     wrong(
         _gated(join=lambda bend, g, up: bend(g) * bend(up)),
-        "both halves bent | You bend both halves. What is gated goes through as it is, below 0 "
-        "too. → How often does the activation stand in the formula?",
+        "both halves bent | You apply the activation to both halves. What is gated goes through "
+        "as it is, below 0 too. → How often does the activation appear in the formula?",
     ),
     wrong(
         _gated(silu=_sigmoid, gelu=lambda x: 0.5 * (1.0 + _erf(x / sqrt(2.0)))),
-        "the share without its number | Your gates stay between 0 and 1: σ(g) or Φ(g). That's the "
-        "gate of an LSTM, or a GLU. → What are these shares of, in SiLU and GELU?",
+        "the share without its number | Your gates stay between 0 and 1: σ(g) or Φ(g). That's "
+        "the gate of an LSTM, or of a GLU. → By what are these shares multiplied in SiLU and "
+        "GELU?",
     ),
     wrong(
         _gated(silu=_sigmoid),
@@ -257,14 +260,13 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(choose=lambda gate: "silu"),
-        "SiLU whatever is asked for | With SiLU you're right, and where a GELU is asked for it's "
-        "SiLU as well. → Where does your function look at `gate`?",
+        "SiLU whatever is asked for | With SiLU you're right, but you return SiLU where GELU is "
+        "asked for as well. → Where does your function look at `gate`?",
     ),
     wrong(
         _gated(choose=lambda gate: gate.split("_")[0]),
-        'the exact GELU for both | For "gelu_tanh" you return the exact GELU. They differ by up '
-        "to 5·10⁻⁴, which after 32 layers isn't nothing. → How does the text write the one by "
-        "tanh?",
+        'the exact GELU for both | For "gelu_tanh" you return the exact GELU. They differ by '
+        "up to 5·10⁻⁴, which adds up over 32 layers. → How does the text write GELU by tanh?",
     ),
     wrong(
         _gated(choose=lambda gate: "gelu_tanh" if gate == "gelu" else gate),
@@ -273,24 +275,24 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(choose=lambda g: {"gelu": "gelu_tanh", "gelu_tanh": "gelu"}.get(g, g)),
-        "the GELUs changed places | You return the approximation where the exact GELU is asked for "
-        "and the exact one for the approximation. → Which of them needs `erf`?",
+        "the GELUs changed places | You return the approximation where the exact GELU is asked "
+        "for, and the other way round. → Which of them needs `erf`?",
     ),
     wrong(
         _gated(gelu_tanh=_tanh(lambda x: sqrt(2 / pi) * (x + 0.044715 * x**2))),
-        "a square for the cube | In the GELU by tanh you've a square in place of the cube, so that "
-        "left and right of 0 it's off by different amounts. → Which power of x changes sign with "
-        "x?",
+        "a square for the cube | In GELU by tanh you have a square in place of the cube, so "
+        "that it's off by different amounts left and right of 0. → Which power of g changes "
+        "sign with g?",
     ),
     wrong(
         _gated(gelu_tanh=_tanh(lambda x: sqrt(2 / pi) * x + 0.044715 * x**3)),
-        "√(2/π) on the first term only | In the GELU by tanh you multiply x alone by √(2/π), and "
-        "the cube isn't. → Where does the bracket of the formula open?",
+        "√(2/π) on the first term only | In GELU by tanh √(2/π) multiplies g alone, and not the "
+        "cube. → Where does the bracket open in the formula?",
     ),
     wrong(
         _gated(gelu_tanh=_tanh(lambda x: 2 / pi * (x + 0.044715 * x**3))),
-        "2/π without the root | In the GELU by tanh you multiply by 2/π in place of its root. → "
-        "What is the slope of Φ at 0, and half that of tanh?",
+        "2/π without the root | In GELU by tanh you multiply by 2/π and not by its root. → "
+        "Which number stands before the bracket in the formula?",
     ),
     wrong(
         _gated(gelu_tanh=lambda x: x * _sigmoid(1.702 * x)),
@@ -301,18 +303,18 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(gelu=lambda x: 0.5 * x * (1.0 + _erf(x))),
-        "√2 forgotten | Your exact GELU is too steep: the error function belongs to a bell curve "
-        "of variance ½. → By what must x be divided inside `erf`?",
+        "√2 forgotten | Your exact GELU is too steep: the error function belongs to a normal "
+        "distribution of variance ½. → By what must g be divided inside `erf`?",
     ),
     wrong(
         _gated(gelu=_by_math),
         "math.erf of an array | Your exact GELU stops with a TypeError: `math.erf` takes one "
-        "number. → Which function of numpy makes one that takes arrays out of it?",
+        "number. → Which function on the page takes arrays?",
     ),
     wrong(
         _gated(gelu=lambda x: 0.5 * x * (1.0 + _erf(x) / sqrt(2.0))),
-        "√2 outside of erf | In the exact GELU you divide the error function by √2, and not what "
-        "it's of. → Where does the bracket of `erf` close in the formula?",
+        "√2 outside of erf | In the exact GELU you divide the error function by √2, and not its "
+        "argument. → Where does the bracket of `erf` close in the formula?",
     ),
     wrong(
         _gated(gelu=lambda x: 0.5 * x + _erf(x / sqrt(2.0))),
@@ -321,18 +323,18 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(gelu_tanh=lambda x: 0.5 * x + np.tanh(sqrt(2.0 / pi) * (x + 0.044715 * x**3))),
-        "a bracket lost in GELU by tanh | In the GELU by tanh g/2 multiplies the 1 alone, and the "
+        "a bracket lost in GELU by tanh | In GELU by tanh g/2 multiplies the 1 alone, and the "
         "tanh is added to it. → What does the outer bracket of the formula hold?",
     ),
     wrong(
         _gated(gelu_tanh=lambda x: 0.5 * x * (1.0 + sqrt(2.0 / pi) * np.tanh(x + 0.044715 * x**3))),
-        "√(2/π) outside of tanh | In the GELU by tanh you multiply the tanh by √(2/π), and not "
-        "what it's of. → Which bracket does the factor stand in?",
+        "√(2/π) outside of tanh | In GELU by tanh you multiply the tanh by √(2/π), and not its "
+        "argument. → In which bracket does the factor stand?",
     ),
     wrong(
         _gated(gelu_tanh=_tanh(lambda x: np.sqrt(2.0 / pi * (x + 0.044715 * x**3)))),
-        "the root of everything | In the GELU by tanh you take the root of the whole product, "
-        "which is NaN below 0. → Where does the root end in the formula?",
+        "the root of everything | In GELU by tanh you take the root of the whole product, which "
+        "is NaN below 0. → Where does the root end in the formula?",
     ),
     wrong(
         _gated(down=lambda h, w: h @ w.T),
@@ -341,23 +343,23 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(down=lambda h, w: h),
-        "not brought down | You return what is inside, of width d_ff. → Which argument does your "
-        "function never use?",
+        "not brought down | You return what is inside, of width d_ff. → Which argument does "
+        "your function never use?",
     ),
     wrong(
         _gated(after=lambda y, x: x + y),
-        "the token added | Your output is the network's plus the token. The sum belongs to the "
+        "the token added | Your output is the network's plus the token. That sum belongs to the "
         "block around it. → What does the formula end with?",
     ),
     wrong(
         _gated(silu=lambda x: np.maximum(x, 0), gelu=lambda x: np.maximum(x, 0)),
-        "ReLU gates | Your gates are cut off at 0, except in the GELU by tanh. That's ReGLU. → "
-        "What do SiLU and GELU do with a gate of −1?",
+        "ReLU gates | Your gates are cut off at 0, except in GELU by tanh. That's ReGLU. → What "
+        "do SiLU and GELU do with a gate of −1?",
     ),
     wrong(
         _gated(silu=lambda x: x / (1.0 + np.exp(x))),
-        "the sign in the exponent | Your SiLU lets through what is below 0 and shuts off what is "
-        "above. → What does σ(4) come near to, and what does exp(−4)?",
+        "the sign in the exponent | Your SiLU lets through what is below 0 and shuts off what "
+        "is above. → Near which number is σ(4), and near which exp(−4)?",
     ),
     wrong(
         _gated(gelu=lambda x: 0.5 * x * (1.0 + _erf(x * sqrt(2.0)))),
@@ -371,23 +373,24 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(gelu_tanh=lambda x: 2.0 * gelu_tanh(x)),
-        "½ forgotten in GELU by tanh | Your GELU by tanh is twice as large as it should be. → What "
-        "are the smallest and largest values of 1 + tanh?",
+        "½ forgotten in GELU by tanh | Your GELU by tanh is twice as large as it should be. → "
+        "What are the smallest and largest values of 1 + tanh?",
     ),
     wrong(
         _gated(gelu_tanh=lambda x: 0.5 * x * (2.0 * gelu_tanh(x) / np.where(x == 0, 1, x) - 1.0)),
-        "1 forgotten in GELU by tanh | Your GELU by tanh is the same left and right of 0: without "
-        "the 1 the bracket goes from −1 to 1. → Between which numbers must a share stay?",
+        "1 forgotten in GELU by tanh | Your GELU by tanh is the same left and right of 0: "
+        "without the 1 the bracket goes from −1 to 1. → Between which numbers must a share "
+        "stay?",
     ),
     wrong(
         _gated(gelu_tanh=_tanh(lambda x: sqrt(2 / pi) * (x + 0.44715 * x**3))),
-        "a digit lost | In the GELU by tanh the cube counts ten times as much as it should. → How "
-        "many zeros stand behind the point?",
+        "a digit lost | In GELU by tanh the cube counts ten times as much as it should. → How "
+        "many zeros follow the point?",
     ),
     wrong(
         _gated(gelu_tanh=_tanh(lambda x: sqrt(pi / 2) * (x + 0.044715 * x**3))),
-        "√(π/2) | In the GELU by tanh the fraction under the root is upside down, so that it's too "
-        "steep. → Is the slope above or below 1?",
+        "√(π/2) | In GELU by tanh the fraction under the root is upside down, so that it's too "
+        "steep. → Is the factor above or below 1?",
     ),
 ]
 
@@ -437,12 +440,12 @@ GATED = Exercise(
         Alternative(name="torch", right=_gated_torch, backend="torch"),
     ],
     hints=[
-        "One product gives both halves. Cut it in the middle of its last axis; bend the first "
-        "half, multiply, and bring it down to width d.",
-        "`g, up = np.split(x @ w_gate_up, 2, axis=-1)`. For the exact GELU numpy has no `erf`: "
-        "`np.vectorize(math.erf)` takes arrays.",
+        "One product gives both halves. Cut it in the middle of its last axis, apply the "
+        "activation to the first half, multiply, and bring it down to width d.",
+        "`g, up = np.split(x @ w_gate_up, 2, axis=-1)`. For the exact GELU use the page's `erf`, "
+        "which takes arrays.",
         "SiLU is `g / (1 + np.exp(-g))`, GELU `g * (1 + erf(g / √2)) / 2`, the one by tanh "
-        "`g * (1 + np.tanh(√(2/π) * (g + 0.044715 * g**3))) / 2`. Then `(bent * up) @ w_down`.",
+        "`g * (1 + np.tanh(√(2/π) * (g + 0.044715 * g**3))) / 2`. Then `(act * up) @ w_down`.",
     ],
     points=3,
     minutes=20,
@@ -541,7 +544,7 @@ _ADDED_CASES = [
         "2 sequences of 3 tokens, ε = 0.1 | each token alone", _stream(2, 3, 5, spread=1.0, eps=0.1)
     ),
     case(
-        "an update that takes all away | zeros stay zeros",
+        "an update that cancels the stream | zeros stay zeros",
         {
             "stream": np.array([[5.0, -2.0, 1.0], [3.0, 0.0, 4.0]]),
             "update": np.array([[-5.0, 2.0, -1.0], [0.0, 1.0, 2.0]]),
@@ -607,15 +610,15 @@ _ADDED_WRONG = [
                 np.mean(x**2, axis=-1, keepdims=True, dtype=np.float32) + eps
             ),
         ),
-        "squared in float16, averaged in float32 | Your mean is taken in float32, of squares that "
-        "were made in float16: 300² is infinite by then, and 0.0001² is 0. → Which line has to "
+        "squared in float16, averaged in float32 | Your mean is taken in float32, but of "
+        "squares made in float16: there 300² is infinite, and 0.0001² is 0. → Which line has to "
         "come before the one that squares?",
     ),
     wrong(
         _added(wide=lambda x: x, add=lambda stream, update: _widened(stream + update)),
-        "added in float16, then widened | Your results are float32, but the sum was made before, "
-        "in float16, where 40,000 + 40,000 is infinite. → Are stream and update widened before "
-        "they're added, or is their sum?",
+        "added in float16, then widened | Your results are float32, but the sum was made in "
+        "float16, where 40,000 + 40,000 is infinite. → Which is widened: stream and update, or "
+        "their sum?",
     ),
     wrong(
         _added(
@@ -630,35 +633,35 @@ _ADDED_WRONG = [
     ),
     wrong(
         _added(returns=lambda normed, total, stream: (normed.astype(stream.dtype), total)),
-        "what is read in float16 | this exercise uses float32 for both results; you bring back to "
-        "float16 what the next sublayer reads, as fast kernels do. → In which dtype does the text "
-        "hand it on?",
+        "what is read in float16 | this exercise uses float32 for both results; you bring the "
+        "next sublayer's input back to float16, as fast kernels do. → In which dtype does the "
+        "text return it?",
         variant=True,
     ),
     wrong(
         _added(of=lambda total, stream, update: update),
-        "the update normalised | You normalise what the sublayer says, without the stream. → What "
-        "does the next sublayer read?",
+        "the update normalised | You normalise the update alone, without the stream it's added "
+        "to. → What does the next sublayer read?",
     ),
     wrong(
         _added(of=lambda total, stream, update: stream),
-        "normalised before the sum | You normalise the stream as it came, so the next sublayer "
-        "knows nothing of the update. → What is added first?",
+        "normalised before the sum | You normalise the stream as it came, so that the next "
+        "sublayer knows nothing of the update. → What is added first?",
     ),
     wrong(
         _added(returns=lambda normed, total, stream: (normed, stream)),
-        "the old stream handed on | Your `normed` is right, but you hand on the stream without the "
-        "update, so that what the sublayer said is lost. → What do later blocks add to?",
+        "the old stream handed on | Your `normed` is right, but you return the stream without "
+        "the update, so that the sublayer's output is lost. → What do later blocks add to?",
     ),
     wrong(
         _update_alone,
-        "the update handed on | Your `normed` is right, but you hand on the update without the "
-        "stream. → What is the stream a sum of?",
+        "the update handed on | Your `normed` is right, but you return the update without the "
+        "stream. → What is the new stream the sum of?",
     ),
     wrong(
         _added(returns=lambda normed, total, stream: (normed, normed)),
-        "the stream normalised | You hand on the normed sum as the stream, which is a block with "
-        "the norm last. → Which of the two is never divided by anything?",
+        "the stream normalised | You return the normalised sum as the stream, which makes a "
+        "block with the norm last. → Which of the two results is never divided by anything?",
     ),
     wrong(
         _added(returns=lambda normed, total, stream: (total, normed)),
@@ -667,22 +670,24 @@ _ADDED_WRONG = [
     ),
     wrong(
         _added(returns=lambda normed, total, stream: (normed, total + normed)),
-        "the normed sum added once more | Your stream is the sum plus what is normalised. The next "
-        "sublayer reads that, and its answer is added, later. → What is added here?",
+        "the normed sum added once more | Your stream is the sum plus the normalised sum. The "
+        "next sublayer reads the latter, and only its output is added, later. → What is added "
+        "here?",
     ),
     wrong(
         _added(returns=lambda normed, total, stream: normed),
-        "one result | You return what is normalised, and the new stream is lost. → What does the "
-        "next sum need?",
+        "one result | You return what is normalised, and the new stream is lost. → What does "
+        "the next sum need?",
     ),
     wrong(
         _added(before=lambda x: x - x.mean(axis=-1, keepdims=True)),
-        "the mean taken away | That's layer norm: your tokens have mean 0. → Which line could go?",
+        "the mean taken away | That's layer norm: your tokens have mean 0. → Which line isn't "
+        "in the formula?",
     ),
     wrong(
         _added(size=lambda x, eps: np.sqrt((x**2).sum(axis=-1, keepdims=True) + eps)),
-        "the sum of squares | Your tokens have length 1, so they shrink as d grows. → What does "
-        "the M in RMS stand for?",
+        "the sum of squares | Your tokens have length 1, so that their numbers shrink as d "
+        "grows. → What does the M in RMS stand for?",
     ),
     wrong(
         _added(size=lambda x, eps: _root(x, 0.0) + eps),
@@ -691,13 +696,13 @@ _ADDED_WRONG = [
     ),
     wrong(
         _added(size=lambda x, eps: _root(x, 0.0)),
-        "no ε | Where the update takes all away there's 0/0. → What is added to the mean square so "
-        "that this can't happen?",
+        "no ε | Where the update cancels the stream you get 0/0. → What is added to the mean "
+        "square so that this can't happen?",
     ),
     wrong(
         _added(size=lambda x, eps: np.maximum(_root(x, 0.0), eps)),
-        "ε as a lower bound | You divide by the larger one of the root and ε, so that ε has no say "
-        "in any ordinary token. → To what is ε added in the formula?",
+        "ε as a lower bound | You divide by the larger of the root and ε, so that ε changes no "
+        "ordinary token. → To what is ε added in the formula?",
     ),
     wrong(
         _added(size=lambda x, eps: _root(x, 1e-6)),
@@ -721,29 +726,29 @@ _ADDED_WRONG = [
     ),
     wrong(
         _added(size=lambda x, eps: np.sqrt((x**2).mean(axis=-1) + eps)),
-        "keepdims forgotten | Your mean squares have lost their last axis. With one token that "
-        "goes unnoticed, with as many tokens as numbers in each the wrong ones are divided, and "
-        "else the shapes don't fit. → What keeps an axis of length 1?",
+        "keepdims forgotten | Your mean squares have lost their last axis. One token hides it. "
+        "With as many tokens as numbers in each, the wrong ones are divided; otherwise the "
+        "shapes don't fit. → What keeps an axis of length 1?",
     ),
     wrong(
         _eps_in_half,
-        "ε in float16 | You bring ε to the dtype of the stream. In float16 10⁻⁹ is 0. → In which "
-        "dtype is it to be added?",
+        "ε in float16 | You bring ε to the dtype of the stream. In float16 10⁻⁹ is 0. → In "
+        "which dtype is it to be added?",
     ),
     wrong(
         _added(finish=lambda h, gamma: h / gamma),
-        "divided by γ | With γ = 1 you're right; else you divide by it. → By which operation does "
-        "γ enter the formula?",
+        "divided by γ | With γ = 1 you're right; otherwise you divide by it. → By which "
+        "operation does γ enter the formula?",
     ),
     wrong(
         _added(add=lambda stream, update: stream + update / _root(update, 1e-6)),
         "the update normalised, then added | You normalise the update before it's added to the "
-        "stream. → What is the norm of: one of the two, or their sum?",
+        "stream. → Of what does the formula take the mean square?",
     ),
     wrong(
         _added(finish=lambda h, gamma: h),
-        "γ left out | With γ = 1 you're right; else what the model has learned is missing. → "
-        "Which argument does your function never use?",
+        "γ left out | With γ = 1 you're right; otherwise what the model has learned is missing. "
+        "→ Which argument does your function never use?",
     ),
     wrong(
         _added(finish=lambda h, gamma: (1.0 + gamma) * h),
@@ -753,8 +758,8 @@ _ADDED_WRONG = [
     ),
     wrong(
         _added(returns=lambda normed, total, stream: (normed + stream, total)),
-        "the stream added after the norm | You add the stream to what is normalised, so that the "
-        "next sublayer reads numbers of any size again. → What is the norm there for?",
+        "the stream added after the norm | You add the stream to the normalised sum, so that "
+        "the next sublayer reads numbers of any size again. → What is the norm there for?",
     ),
     wrong(
         _in_place,
@@ -763,18 +768,18 @@ _ADDED_WRONG = [
     ),
     wrong(
         _added(size=lambda x, eps: np.sqrt(x.var(axis=-1, keepdims=True) + eps)),
-        "divided by the standard deviation | You divide by the standard deviation, for which the "
-        "mean is taken away first. → Squares of which numbers does the root *mean square* take?",
+        "divided by the standard deviation | You divide by the standard deviation, which takes "
+        "the mean away first. → Of which numbers does the root *mean square* take the squares?",
     ),
     wrong(
         _added(size=lambda x, eps: np.sqrt((x**2).mean(axis=1, keepdims=True) + eps)),
-        "along axis 1 | For one sequence that's right. In a batch axis 1 is that of the tokens. → "
-        "Which number names the last axis, however many stand in front?",
+        "along axis 1 | For one sequence that's right. In a batch axis 1 is that of the tokens. "
+        "→ Which number names the last axis, however many come before it?",
     ),
     wrong(
         _added(add=lambda stream, update: stream - update),
-        "subtracted | You take the update away from the stream, with the norm of that difference. "
-        "→ With which sign does a sublayer's answer enter the stream?",
+        "subtracted | You subtract the update from the stream, and normalise the difference. → "
+        "With which sign does a sublayer's output enter the stream?",
     ),
     wrong(
         _added(
@@ -782,8 +787,8 @@ _ADDED_WRONG = [
                 (x**2).sum(axis=-1, keepdims=True) / (x.shape[-1] - 1) + eps
             ),
         ),
-        "divided by d − 1 | Your mean square divides by d − 1, as an estimate from a sample "
-        "does. → How many squares are there in a token of width d?",
+        "divided by d − 1 | You divide the sum of squares by d − 1, as for the variance of a "
+        "sample. → How many squares are there in a token of width d?",
     ),
 ]
 
@@ -831,8 +836,8 @@ ADD_NORM = Exercise(
     hints=[
         "Add first. The sum is the new stream; a copy of it is normalised for the next sublayer, "
         "and the stream itself never is.",
-        "A sum needs room, too, and so does a square. Where float16 comes in, "
-        "`x.astype(np.float32)` belongs before the sum, and nothing is brought back.",
+        "The sum needs room too. Where float16 comes in, use `x.astype(np.float32)` before you "
+        "add, and bring nothing back to float16.",
         "`total = wide(stream) + wide(update)`, `normed = gamma * total / np.sqrt((total**2)"
         ".mean(axis=-1, keepdims=True) + eps)`, where `wide` leaves float64 alone.",
     ],

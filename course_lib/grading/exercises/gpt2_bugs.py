@@ -223,7 +223,7 @@ def _drawn(*lead: int, n: int, d: int, h: int, spread: float = 1.0) -> Callable[
 _CASES = [
     case("one token, one head | attention can only give its value", _drawn(n=1, d=3, h=1)),
     case("3 tokens, one head | they look back", _drawn(n=3, d=4, h=1)),
-    case("one token, 2 heads | values have to be found among 12 columns", _drawn(n=1, d=4, h=2)),
+    case("one token, 2 heads | which of the 12 columns are values", _drawn(n=1, d=4, h=2)),
     case("4 tokens, 3 heads | everything together", _drawn(n=4, d=6, h=3, spread=0.7)),
     case("2 sequences of 3 tokens, 2 heads | a batch", _drawn(2, n=3, d=8, h=2)),
     case("2 tokens of small numbers | ε counts", _drawn(n=2, d=4, h=1, spread=0.02)),
@@ -280,8 +280,8 @@ _AROUND: list[_Step] = [
     (
         "the stream normalised",
         _lost,
-        "the stream is normalised before the network, and it's the normed one that is added to",
-        "What is the network's answer to be added to?",
+        "the stream is normalised before the network, and the normalised one is added to",
+        "What is the network's output to be added to?",
     ),
     (
         "no second norm",
@@ -341,9 +341,9 @@ _WRONG = [
     *_half_repaired(),
     wrong(
         _block(parts=_values_second),
-        "keys and values changed places | The three faults are mended, but the second third of the "
-        "columns is taken for values and the last one for keys. → In which order does `c_attn` "
-        "hold them?",
+        "keys and values changed places | The three faults are mended, but the second third of "
+        "the columns is taken for values and the last for keys. → In which order does the text "
+        "name them?",
     ),
     wrong(
         _block(bend=_gelu_square),
@@ -352,34 +352,35 @@ _WRONG = [
     ),
     wrong(
         _block(bend=lambda y: y * (1.0 + np.tanh(y + 0.044715 * y**3)) / 2),
-        "GELU without its factor | GELU has lost its √(2/π): the bracket is there, and nothing in "
-        "front of it. → Which number multiplies the bracket in the formula?",
+        "GELU without its factor | GELU has lost its √(2/π): nothing multiplies the bracket. → "
+        "Which number does so in the formula?",
     ),
     wrong(
         _block(bend=lambda y: y * (1.0 + np.tanh(2 / pi * (y + 0.044715 * y**3))) / 2),
-        "2/π without the root | GELU's bracket is multiplied by 2/π in the place of its root. → "
+        "2/π without the root | GELU's bracket is multiplied by 2/π, and not by its root. → "
         "Which number multiplies the bracket in the formula?",
     ),
     wrong(
         _block(bend=lambda y: y * (1.0 + np.tanh(sqrt(2 / pi) * (y + 0.44715 * y**3))) / 2),
-        "a digit lost in GELU | In GELU the cube counts ten times as much as it should. → How many "
-        "zeros stand behind the point?",
+        "a digit lost in GELU | In GELU the cube counts ten times as much as it should. → How "
+        "many zeros follow the point?",
     ),
     wrong(
         _block(bend=lambda y: y * (1.0 + np.tanh(sqrt(2 / pi) * (y + 0.044715) * y**3)) / 2),
-        "a bracket of GELU too early | In GELU the bracket closes before the cube, which "
-        "multiplies it now. → What does the number 0.044715 multiply in the formula?",
+        "a bracket of GELU too early | In GELU the bracket closes too early, so that the cube "
+        "multiplies it. → What does 0.044715 multiply in the formula?",
     ),
     wrong(
         _block(bend=lambda y: 2 * gelu_tanh(y)),
-        "½ lost in GELU | GELU is twice as large as it should be: a division got lost. → What are "
+        "½ lost in GELU | GELU is twice as large as it should be: its ½ is missing. → What are "
         "the smallest and largest values of 1 + tanh?",
     ),
     *(
         wrong(
             _block(parts=_in_order(order)),
-            f"columns in the order {order} | The three faults are mended, but the three parts of "
-            f"c_attn's columns are taken for {order}. → In which order does the text name them?",
+            f"columns in the order {order} | The three faults are mended, but you take the three "
+            f"thirds of the columns for {order}, one after the other. → In which order does the "
+            "text name them?",
         )
         for order in (
             "keys, queries, values",
@@ -395,23 +396,24 @@ _WRONG = [
     ),
     wrong(
         _block(parts=_thirds_of_the_text),
-        "the 3 before the tokens | You reshape to an axis of 3 that stands before the tokens, so "
+        "the 3 before the tokens | You reshape to an axis of 3 that comes before the tokens, so "
         "that the first third of the *text* makes queries. → Which axis does a reshape split?",
     ),
     wrong(
         _block(bend=lambda y: np.maximum(y, 0.0)),
-        "ReLU for GELU | The network bends with ReLU, which cuts off everything below 0. → Which "
+        "ReLU for GELU | The network uses ReLU, which cuts off everything below 0. → Which "
         "formula does the text give?",
     ),
     wrong(
         _block(around=_no_sum),
-        "the network's answer alone | The network's answer stands in the place of the stream. → "
-        "What is it to be added to?",
+        "the network's output alone | The network's output is returned alone and replaces the "
+        "stream. → What is it to be added to?",
     ),
     wrong(
         _block(around=lambda x, f, norm: norm(x) + f(x)),
-        "norm and stream changed places | The network reads the stream as it is, and its output is "
-        "added to the normalised one. → Which of the two belongs inside of f(…) in x + f(Norm(x))?",
+        "norm and stream changed places | The network reads the stream as it is, and its output "
+        "is added to the normalised one. → Which of the two belongs inside f(…) in x + "
+        "f(Norm(x))?",
     ),
     wrong(
         _block(around=lambda x, f, norm: _no_norm(x + norm(x), f, norm)),
@@ -420,24 +422,24 @@ _WRONG = [
     ),
     wrong(
         _block(first=_no_sum),
-        "attention's answer alone | The three faults are mended, but attention's output replaces "
-        "the stream now. → What did the broken program add it to?",
+        "attention's output alone | The three faults are mended, but attention's output "
+        "replaces the stream now. → What did the broken program add it to?",
     ),
     wrong(
         _attention_lost,
-        "attention lost | The network's output is added to the tokens as they came in, so that "
-        "attention's part is missing from the stream. → What is the sum behind attention for?",
+        "attention lost | You add the network's output to the tokens as they came in, so that "
+        "attention's output is missing from the stream. → What is the sum behind attention for?",
     ),
     wrong(
         _block(first=_lost),
-        "the stream normalised before attention | The three faults are mended, and round attention "
-        "there's a new one: you add to the normed tokens. → What did the broken program add to "
-        "there?",
+        "the stream normalised before attention | The three faults are mended, but there's a "
+        "new one around attention: you add to the normalised tokens. → What did the broken "
+        "program add to there?",
     ),
     wrong(
         _block(first=_lost, around=_lost),
-        "the stream normalised twice | You add to normed tokens round attention, too, where the "
-        "broken program was right. → What is an answer to be added to?",
+        "the stream normalised twice | You add to normalised tokens around attention too, where "
+        "the broken program was right. → What is a sublayer's output to be added to?",
     ),
     wrong(
         _block(first=_last, around=_last),
@@ -446,13 +448,13 @@ _WRONG = [
     ),
     wrong(
         _block(norms=("ln_1", "ln_1")),
-        "ln_1 twice | The three faults are mended, and the network reads through attention's norm. "
-        "→ Which norm stands before it?",
+        "ln_1 twice | The three faults are mended, but the network reads through attention's "
+        "norm. → Which norm belongs before the network?",
     ),
     wrong(
         _block(norms=("ln_2", "ln_1")),
-        "the norms changed places | Each sublayer reads through the other one's norm. → Which one "
-        "has the number 1?",
+        "the norms changed places | Each sublayer reads through the other one's norm. → Which "
+        "of the two comes first?",
     ),
     wrong(
         _block(scale=lambda d, h: sqrt(d)),
@@ -461,34 +463,35 @@ _WRONG = [
     ),
     wrong(
         _block(scale=lambda d, h: 1.0),
-        "not scaled | Scores go into the softmax as they are, divided by nothing now. → By what "
-        "did the broken program divide them?",
+        "not scaled | Your scores go into the softmax as they are, undivided. → By what did the "
+        "broken program divide them?",
     ),
     wrong(
         _block(seen=lambda n: np.ones((n, n), dtype=bool)),
-        "no causal mask | The three faults are mended, and tokens see the whole text now. → What "
-        "did the broken program hide?",
+        "no causal mask | The three faults are mended, but tokens see the whole text now. → "
+        "What did the broken program hide?",
     ),
     wrong(
         _block(seen=lambda n: np.tri(n, k=1, dtype=bool)),
-        "one token ahead | The three faults are mended, and tokens see the next one now. → What "
+        "one token ahead | The three faults are mended, but tokens see the next one now. → What "
         "did the broken program hide?",
     ),
     wrong(
         _block(standardise=lambda y: y / np.sqrt((y**2).mean(axis=-1, keepdims=True) + 1e-5)),
-        "RMSNorm | The three faults are mended, and the norms no longer take the mean away. → "
+        "RMSNorm | The three faults are mended, but the norms no longer subtract the mean. → "
         "Which norm has GPT-2?",
     ),
     wrong(
         _block(standardise=lambda y: standard(y, eps=1e-6)),
-        "ε = 10⁻⁶ | The three faults are mended, and your norms have ε = 10⁻⁶, as Llama's block "
-        "above. It's seen where numbers are small. → Which ε has the broken program?",
+        "ε = 10⁻⁶ | The three faults are mended, but ε is 10⁻⁶ in your norms, as in Llama's. "
+        "All numbers are slightly off, most where tokens are small. → Which ε does the text "
+        "give?",
     ),
     wrong(
         _block(standardise=lambda y: standard(y, eps=0.0)),
-        "no ε | The three faults are mended, and your norms have lost their ε, or a far smaller "
-        "one has taken its place. It's seen where numbers are small. → Which ε has the broken "
-        "program?",
+        "no ε | The three faults are mended, but your norms have no ε, or a far smaller one. "
+        "All numbers are slightly off, most where tokens are small. → Which ε does the text "
+        "give?",
     ),
     wrong(
         _block(
@@ -496,17 +499,18 @@ _WRONG = [
                 (y - y.mean(axis=-1, keepdims=True)) / (y.std(axis=-1, keepdims=True) + 1e-5)
             )
         ),
-        "ε outside the root | The three faults are mended, and your norms add ε to the standard "
-        "deviation. It's seen where numbers are small. → To what does the broken program add it?",
+        "ε outside the root | The three faults are mended, but your norms add ε to the standard "
+        "deviation. All numbers are slightly off, most where tokens are small. → To what did "
+        "the broken program add it?",
     ),
     wrong(
         _block(standardise=lambda y: standard(y, ddof=1)),
-        "divided by d − 1 | The three faults are mended, and the variance in your norms is that of "
-        "a sample, divided by d − 1. → By what did the broken program divide?",
+        "divided by d − 1 | The three faults are mended, but your norms divide by d − 1 in the "
+        "variance, as for a sample. → By what did the broken program divide?",
     ),
     wrong(
         _block(biases=False),
-        "biases left out | The three faults are mended, and the projections have lost their "
+        "biases left out | The three faults are mended, but the projections have lost their "
         "biases. → What did the broken program add to each product?",
     ),
 ]

@@ -257,7 +257,7 @@ _CASES = [
         _drawn(n=1, d=4, h=1, h_kv=1, d_ff=5),
     ),
     case(
-        "5 tokens, one head | causal, and turned by position",
+        "5 tokens, one head | causal, and rotated by position",
         _drawn(n=5, d=4, h=1, h_kv=1, d_ff=6),
     ),
     case("4 tokens, 3 heads | as many of keys", _drawn(n=4, d=12, h=3, h_kv=3, d_ff=8)),
@@ -349,35 +349,35 @@ _WRONG = [
     ),
     wrong(
         _block(around=(_lost, _lost)),
-        "the stream normalised | You add to the normed tokens: `x = norm(x)` stands before the "
-        "sum. With sublayers that add nothing x must come out as it came. → Which of its two "
-        "forms does the sum begin with?",
+        "the stream normalised | You add to the normalised tokens: `x = norm(x)` comes before "
+        "the sum. With sublayers that add nothing x must come out as it came. → Does the sum "
+        "begin with x or with Norm(x)?",
     ),
     wrong(
         _block(around=(_pre, _lost)),
-        "the stream normalised before the network | Round attention you're right. Before the "
-        "network you normalise x and add to that. → Which of its two forms does the sum begin "
-        "with?",
+        "the stream normalised before the network | Around attention you're right. Before the "
+        "network you normalise x and add to that. → Does the sum begin with x or with Norm(x)?",
     ),
     wrong(
         _block(around=(_lost, _pre)),
-        "the stream normalised before attention | Round the network you're right. Before attention "
-        "you normalise x and add to that. → Which of its two forms does the sum begin with?",
+        "the stream normalised before attention | Around the network you're right. Before "
+        "attention you normalise x and add to that. → Does the sum begin with x or with "
+        "Norm(x)?",
     ),
     wrong(
         _block(around=(lambda x, f, norm: f(norm(x)),) * 2),
-        "no stream | Each sublayer's answer stands in the place of what it read, and sublayers "
-        "that add nothing leave nothing. → What is the answer added to?",
+        "no stream | Each sublayer's output replaces its input, so that sublayers that add "
+        "nothing leave nothing. → What is the output added to?",
     ),
     wrong(
         _block(around=(lambda x, f, norm: f(norm(x)), _pre)),
-        "no sum behind attention | Round the network you're right. Attention's output replaces the "
-        "stream. → What is it to be added to?",
+        "no sum behind attention | Around the network you're right. Attention's output replaces "
+        "the stream. → What is it added to?",
     ),
     wrong(
         _block(around=(_pre, lambda x, f, norm: f(norm(x)))),
-        "no sum behind the network | Round attention you're right. The network's output replaces "
-        "the stream. → What is it to be added to?",
+        "no sum behind the network | Around attention you're right. The network's output "
+        "replaces the stream. → What is it added to?",
     ),
     wrong(
         _block(around=(lambda x, f, norm: x + f(x),) * 2),
@@ -386,96 +386,95 @@ _WRONG = [
     ),
     wrong(
         _block(around=(lambda x, f, norm: x + norm(f(x)),) * 2),
-        "answers normalised | You normalise what the sublayers say, and not what they read. → "
-        "What stands inside the brackets of x + f(Norm(x))?",
+        "answers normalised | You normalise what the sublayers return, and not what they read. "
+        "→ What stands inside the brackets of x + f(Norm(x))?",
     ),
     wrong(
         _block(parallel=True),
         "both sublayers at once | this exercise uses one sublayer after the other; your network "
-        "reads what attention read, as GPT-J's does. → What has been added to x when the network "
-        "reads it?",
+        "reads the same tokens as attention, as GPT-J's does. → What has been added to x when "
+        "the network reads it?",
         variant=True,
     ),
     wrong(
         _block(norms=(_SECOND, _FIRST)),
-        "the norms' weights changed places | Before each sublayer the stream is weighed with the "
-        "other one's γ. → Before which sublayer does `post_attention_layernorm` stand: what comes "
-        "after attention?",
+        "the norms' weights changed places | Before each sublayer you use the other one's γ. → "
+        "Before which sublayer does `post_attention_layernorm` stand: what comes after "
+        "attention?",
     ),
     wrong(
         _block(norms=(_FIRST, _FIRST)),
-        "one γ for both | Both norms use the γ that belongs before attention. → Which vector of "
-        "the dictionary does your function never use?",
+        "one γ for both | Both your norms use the γ that belongs before attention. → Which "
+        "vector of the dictionary does your function never use?",
     ),
     wrong(
         _block(rms=_centred),
-        "layer norm | You take the mean away. What is called layernorm in the names has no β, and "
-        "is RMSNorm. → What does RMSNorm do with a token's mean?",
+        "layer norm | You subtract the mean. In spite of their names the norms have no β, and "
+        "are RMSNorm. → What does RMSNorm do with a token's mean?",
     ),
     wrong(
         _block(linear=_as_it_lies),
-        "square matrices not transposed | You multiply by a matrix as it lies wherever the widths "
-        "allow it. Square ones allow it always. → Which of the two sizes stands first in a "
-        "checkpoint?",
+        "square matrices not transposed | You don't transpose a matrix wherever the widths "
+        "allow it. Square ones always do. → Which of the two sizes comes first in a checkpoint?",
     ),
     wrong(
         _block(turn_first=True),
-        "turned before cut into heads | With one head you're right. With more you turn queries and "
-        "keys before they're cut into heads, so that pairs lie half of *all* columns apart, in two "
-        "different heads. → Which of the two comes first: cutting or turning?",
+        "turned before cut into heads | With one head you're right. With more you rotate "
+        "queries and keys before you cut them into heads, so that the columns of a pair lie in "
+        "different heads. → Which of the two comes first?",
     ),
     wrong(
         _block(linear_out=_as_it_lies),
-        "o_proj not transposed | The other matrices are used rightly. By `o_proj` you multiply as "
-        "it lies, wherever it's square. → Which of its two sizes comes first in a checkpoint?",
+        "o_proj not transposed | The other matrices are used rightly. You don't transpose "
+        "`o_proj` where it's square. → Which of its two sizes comes first in a checkpoint?",
     ),
     wrong(
         _block(raw="kv"),
-        "keys and values of the stream | Your queries are made from normalised tokens, and keys "
-        "and values from the stream as it is. → How many of the three read the norm's output?",
+        "keys and values of the stream | You make queries from normalised tokens, but keys and "
+        "values from the stream as it is. → How many of the three read the norm's output?",
     ),
     wrong(
         _block(raw="v"),
-        "values of the stream | Your queries and keys are made from normalised tokens, and values "
+        "values of the stream | You make queries and keys from normalised tokens, but values "
         "from the stream as it is. → How many of the three read the norm's output?",
     ),
     wrong(
         _before_the_swap,
         "turned before the axes are swapped | Chapter 08's function takes the last axis but one "
-        "for the tokens. With you heads stand there when you call it. → In which shape has it to "
-        "be given queries: (…, n, h, w) or (…, h, n, w)?",
+        "for the tokens. When you call it, that's the axis of the heads. → Which shape should "
+        "queries have then: (…, n, h, w) or (…, h, n, w)?",
     ),
     wrong(
         _wide_frequencies,
-        "frequencies for the width d | Only where a head is as wide as the model does your program "
-        "run: you ask for the frequencies of d columns. → How wide is what you turn?",
+        "frequencies for the width d | Your program runs only where a head is as wide as the "
+        "model: you ask for the frequencies of d columns. → How wide is what you rotate?",
     ),
     wrong(
         _block(turns=""),
-        "nothing turned | Your block knows nothing of positions, as far as the mask doesn't tell "
-        "it. → What happens to queries and keys before they meet?",
+        "nothing turned | Your block learns of positions from the mask alone. → What happens to "
+        "queries and keys before they meet?",
     ),
     wrong(
         _block(turns="q"),
-        "keys not turned | You turn queries alone, so that scores depend on where the query "
-        "stands and not on how far away the key is. → Which two have to be turned?",
+        "keys not turned | You rotate queries alone, so that scores depend on where the query "
+        "is and not on how far away the key is. → Which two have to be rotated?",
     ),
     wrong(
         _block(turns="qkv"),
-        "values turned | You turn the values as well, which a score has no part in. → What are "
-        "positions for in attention?",
+        "values turned | You rotate the values as well, which have no part in a score. → What "
+        "are positions for in attention?",
     ),
     wrong(
         _block(turn=_turned_neighbours),
-        "neighbours turned | this exercise uses pairs that lie half a head apart, as checkpoints "
-        "do; you turn columns 2i and 2i + 1, as the paper does. → Which of chapter 08's two "
-        "functions reads these weights rightly?",
+        "neighbours turned | this exercise uses pairs that lie half a head apart, as "
+        "checkpoints do; you rotate columns 2i and 2i + 1, as the paper does. → Which of "
+        "chapter 08's two functions fits these weights?",
         variant=True,
     ),
     wrong(
         _block(turn=lambda x, angles: _turned(x, -angles), turns="q"),
-        "only queries, backwards | You turn queries alone, and in the other direction: backwards. "
-        "→ Which two have to be turned, and in which direction?",
+        "only queries, backwards | You rotate queries alone, and in the wrong direction. → "
+        "Which two have to be rotated, and in which direction?",
     ),
     wrong(
         _block(
@@ -483,8 +482,8 @@ _WRONG = [
                 np.arange(n)[:, None] * base ** (-np.arange(width // 2) / width)
             )
         ),
-        "the exponent halved | The angles of your pairs fall too slowly: the exponent is −i/d in "
-        "place of −2i/d. → Which exponent has the last pair, roughly?",
+        "the exponent halved | The angles of your pairs fall too slowly: the exponent is −i/w "
+        "in place of −2i/w. → What is the exponent of the last pair, roughly?",
     ),
     wrong(
         _block(base_of=lambda base: 10000.0),
@@ -503,25 +502,26 @@ _WRONG = [
     ),
     wrong(
         _block(share=_tiled),
-        "keys in turn | With one head of keys, or as many as of queries, you're right. In between, "
-        "query heads 0, 1, 2, 3 ask keys 0, 1, 0, 1 with you, as `np.tile` repeats. → Which query "
-        "heads form a group: neighbours?",
+        "keys in turn | With one head of keys, or as many as of queries, you're right. In "
+        "between, your query heads 0, 1, 2, 3 use keys 0, 1, 0, 1, as `np.tile` repeats. → "
+        "Which query heads form a group: neighbours?",
     ),
     wrong(
         _without_shared,
-        "as many heads of keys | Where there are fewer heads of keys than of queries your program "
-        "stops: the two don't fit together. → How many query heads does a head of keys serve?",
+        "as many heads of keys | Where there are fewer heads of keys than of queries your "
+        "program stops: their shapes don't fit. → How many query heads does a head of keys "
+        "serve?",
     ),
     wrong(
         _whole_width,
         "d/h for the width of a head | Where the matrix of queries has more rows than d your "
-        "program stops. → How does one find the width of a head from that matrix?",
+        "program stops. → How can you find the width of a head from that matrix?",
     ),
     wrong(
         _without_batch,
-        "a batch has one more axis | For one sequence you're right. In a batch there's an axis in "
-        "front, and a line of yours doesn't reckon with it. → Which numbers name tokens and widths "
-        "however many axes stand in front?",
+        "a batch has one more axis | For one sequence you're right. A batch has one more axis "
+        "in front, and a line of yours stops there. → Which numbers name the axes of tokens and "
+        "widths, however many come before them?",
     ),
     wrong(
         _block(split=cut),
@@ -539,8 +539,8 @@ _WRONG = [
                 x.swapaxes(-3, -2).swapaxes(-2, -1).reshape(*x.shape[:-3], x.shape[-2], -1)
             )
         ),
-        "heads interleaved again | What the heads say is put together number by number, and not "
-        "head beside head. → In which order do the rows of `o_proj` expect them?",
+        "heads interleaved again | You join the outputs of the heads number by number, and not "
+        "head beside head. → In which order do the columns of `o_proj` expect them?",
     ),
     wrong(
         _block(scale=lambda width, d, h, h_kv: sqrt(h)),
@@ -549,7 +549,7 @@ _WRONG = [
     ),
     wrong(
         _block(scale=lambda width, d, h, h_kv: 1.0),
-        "not scaled | Scores go into the softmax as they are, divided by nothing. → By what are "
+        "not scaled | Your scores go into the softmax as they are, undivided. → By what are "
         "they divided, so that a softmax isn't too sure of itself?",
     ),
     wrong(
@@ -564,8 +564,8 @@ _WRONG = [
     ),
     wrong(
         _block(scale=lambda width, d, h, h_kv: sqrt(h_kv * width)),
-        "scaled by the width of all keys | You divide scores by the root of how wide all heads of "
-        "keys are together. A score is a sum over one head. → How many terms has it?",
+        "scaled by the width of all keys | You divide scores by the root of the width of all "
+        "heads of keys together. A score is a sum over one head. → How many terms has it?",
     ),
     wrong(
         _block(scale=lambda width, d, h, h_kv: sqrt(d / h)),
@@ -574,9 +574,9 @@ _WRONG = [
     ),
     wrong(
         _from_the_front,
-        "an axis counted from the front | In a batch you're right. For one sequence alone the axis "
-        "along which you repeat is another one, since there's none for the batch. → Which number "
-        "names the axis of heads however many axes stand in front?",
+        "an axis counted from the front | In a batch you're right. For one sequence alone you "
+        "repeat along another axis, since there's none for the batch. → Which number names the "
+        "axis of heads, however many come before it?",
     ),
     wrong(
         _without_groups,
@@ -587,12 +587,12 @@ _WRONG = [
     wrong(
         _block(around=(lambda x, f, norm: x, _pre)),
         "no attention | Your block is its network alone: tokens know nothing of each other. → "
-        "Which sublayer stands before the network?",
+        "Which sublayer comes before the network?",
     ),
     wrong(
         _block(around=(_pre, lambda x, f, norm: x)),
-        "no network | Your block is attention alone, and ends behind the first sum. → Which "
-        "sublayer stands behind attention?",
+        "no network | Your block is attention alone, and ends after the first sum. → Which "
+        "sublayer comes after attention?",
     ),
     wrong(
         _block(seen=lambda n: np.ones((n, n), dtype=bool)),
@@ -626,33 +626,33 @@ _WRONG = [
     ),
     wrong(
         _block(project=False),
-        "attention not projected | What the heads say is added as it is. → Which matrix of the "
-        "dictionary does your function never use?",
+        "attention not projected | You add the outputs of the heads as they are. → Which matrix "
+        "of the dictionary does your function never use?",
     ),
     wrong(
         _block(gate=lambda g, up: g * silu(up)),
-        "gate and up changed places | You bend what `up_proj` says and leave the gate as it is. → "
-        "Whose answer goes through SiLU?",
+        "gate and up changed places | You apply SiLU to the output of `up_proj` and leave the "
+        "gate as it is. → Whose output goes through SiLU?",
     ),
     wrong(
         _block(gate=lambda g, up: silu(g) + up),
-        "added to the gate | You add the bent gate to the other projection. → By which operation "
-        "does a gate near 0 shut something off?",
+        "added to the gate | You add the activated gate to the other projection. → By which "
+        "operation does a gate near 0 shut something off?",
     ),
     wrong(
         _block(gate=lambda g, up: silu(g * up)),
-        "bent after the product | You multiply the two projections and bend the product. → Which "
-        "of the two is bent?",
+        "bent after the product | You multiply the two projections and apply SiLU to the "
+        "product. → To which of the two does SiLU belong?",
     ),
     wrong(
         _block(gate=lambda g, up: silu(g)),
-        "nothing gated | Your network bends what the gate says and never uses `up_proj`. → With "
-        "what is the bent gate multiplied?",
+        "nothing gated | Your network is an ordinary one of two layers and never uses "
+        "`up_proj`. → By what is the activated gate multiplied?",
     ),
     wrong(
         _block(gate=lambda g, up: g * up),
-        "no activation | You multiply the two projections as they are. → Which one is bent, and by "
-        "what?",
+        "no activation | You multiply the two projections as they are. → Which one goes through "
+        "an activation, and through which?",
     ),
     wrong(
         _block(gate=lambda g, up: up / (1.0 + np.exp(-g))),
@@ -661,8 +661,8 @@ _WRONG = [
     ),
     wrong(
         _block(gate=lambda g, up: g / (1.0 + np.exp(-up))),
-        "the sigmoid of up | You multiply the gate by the sigmoid of what `up_proj` gives. → Of "
-        "which number is the sigmoid in g·σ(g)?",
+        "the sigmoid of up | You multiply the gate by the sigmoid of `up_proj`'s output. → "
+        "Which number goes into the sigmoid in g·σ(g)?",
     ),
     wrong(
         _block(gate=lambda g, up: np.maximum(g, 0) * up),
@@ -676,23 +676,23 @@ _WRONG = [
     ),
     wrong(
         _block(around=(_pre, lambda x, f, norm: x + f(x))),
-        "no norm before the network | Round attention you're right. The network reads the stream "
-        "as it is. → Which vector of the dictionary does your function never use?",
+        "no norm before the network | Around attention you're right. The network reads the "
+        "stream as it is. → Which vector of the dictionary does your function never use?",
     ),
     wrong(
         _block(around=(lambda x, f, norm: x + f(x), _pre)),
-        "no norm before attention | Round the network you're right. Attention reads the stream as "
-        "it is. → Which vector of the dictionary does your function never use?",
+        "no norm before attention | Around the network you're right. Attention reads the stream "
+        "as it is. → Which vector of the dictionary does your function never use?",
     ),
     wrong(
         _block(reads=lambda x, first: first(x)),
-        "a norm of a norm | Your network reads what attention has read, normalised once more. It "
-        "knows nothing of what attention said. → Of which tokens is the second norm?",
+        "a norm of a norm | Your network reads attention's input, normalised once more. It "
+        "knows nothing of attention's output. → Of which tokens is the second norm?",
     ),
     wrong(
         _block(onto=lambda x, y: x),
-        "attention lost | Your network's answer is added to the tokens as they came in, so that "
-        "what attention said has gone from the stream. → What is the sum behind attention for?",
+        "attention lost | You add the network's output to the tokens as they came in, so that "
+        "attention's output is missing from the stream. → What is the sum behind attention for?",
     ),
     wrong(
         _block(
@@ -700,13 +700,13 @@ _WRONG = [
                 x / (np.sqrt((x**2).mean(axis=-1, keepdims=True)) + eps) * gamma
             )
         ),
-        "ε outside the root | With a tiny ε it can hardly be seen, with ε = 0.1 it can: you add ε "
-        "to the root. → To what is it added in RMSNorm?",
+        "ε outside the root | You add ε to the root. With a tiny ε that hardly shows, with ε = "
+        "0.1 it does. → To what is it added in RMSNorm?",
     ),
     wrong(
         _block(rms=lambda x, gamma, eps: _rms(x, np.ones_like(gamma), eps)),
-        "γ left out | Your norms divide by a token's size, and what the model has learned for them "
-        "is missing. → Which two vectors of the dictionary does your function never use?",
+        "γ left out | Your norms divide by a token's size, but what the model has learned for "
+        "them is missing. → Which two vectors of the dictionary does your function never use?",
     ),
     wrong(
         _block(rms=lambda x, gamma, eps: _rms(x, 1.0 + gamma, eps)),
@@ -716,14 +716,14 @@ _WRONG = [
     ),
     wrong(
         _block(turn=lambda x, angles: _turned(x, -angles)),
-        "turned backwards | You turn queries and keys in the other direction, or count positions "
-        "from the end. → At which position does the first token stand?",
+        "turned backwards | You rotate queries and keys in the other direction, or count "
+        "positions from the end. → What is the position of the first token?",
     ),
     wrong(
         _block(merge=paste),
-        "heads not brought back | What the heads say is put together as (h, n, w) lies, without "
-        "the swap of axes, so that tokens are mixed. → Which axis has to stand before the last one "
-        "when heads are joined?",
+        "heads not brought back | You join the heads as (h, n, w) lies in memory, without "
+        "swapping the axes, so that tokens are mixed. → Which axis has to come before the last "
+        "one when heads are joined?",
     ),
     wrong(
         _block(hidden=0.0),
@@ -738,13 +738,13 @@ _WRONG = [
     ),
     wrong(
         _block(gate=lambda g, up: silu(g) * g),
-        "the gate gates itself | Your network uses `gate_proj` twice, and `up_proj` never. → With "
-        "what is the bent gate multiplied?",
+        "the gate gates itself | Your network uses `gate_proj` twice, and `up_proj` never. → By "
+        "what is the activated gate multiplied?",
     ),
     wrong(
         _block(gate=lambda g, up: silu(up) * up),
-        "up gates itself | You use `up_proj` twice in your network, and `gate_proj` never. → What "
-        "is to be bent?",
+        "up gates itself | Your network uses `up_proj` twice, and `gate_proj` never. → What "
+        "goes through SiLU?",
     ),
     wrong(
         _in_place,
@@ -853,7 +853,7 @@ LLAMA_BLOCK = Exercise(
         "Two sums: `x = x + attention(norm(x))`, then `x = x + network(norm(x))`. Get them right "
         "with sublayers that return zeros, then write the network, then attention.",
         "Matrices are (d_out, d_in): `y @ w.T`. A head is as wide as `q_proj` has rows, divided "
-        "by `n_heads`. Turn queries and keys when they're cut into heads, (..., h, n, width).",
+        "by `n_heads`. Rotate queries and keys once they're cut into heads, (..., h, n, width).",
         "`np.repeat(k, n_heads // n_kv_heads, axis=-3)` gives neighbouring query heads the same "
         "keys. Hide scores with `np.tri(n)` before the softmax. The network is "
         "`(silu(y @ gate.T) * (y @ up.T)) @ down.T`.",

@@ -142,7 +142,7 @@ _LOSS_CASES = [
         "packed and padded, <eos> between | a token without bytes",
         _packed("AAABBBB.", "CCDDDDDD", "EEEEEFFF"),
     ),
-    case("padding in front | nor does padding predict a token", _packed("..AAAA", "BBBBBB")),
+    case("padding in front | padding predicts nothing", _packed("..AAAA", "BBBBBB")),
     case("a text that is one token long | it adds nothing", _packed("AAABCC")),
     case("logits near 1,000 | no overflow", _packed("AAAA", "BBB.", spread=20.0, shift=1000.0)),
 ]
@@ -491,7 +491,7 @@ _LOSS_WRONG = [
     ),
     wrong(
         _loss(logs=lambda x: x),
-        "no log-softmax | You take the logits themselves for log-probabilities. → What turns "
+        "no log-softmax | You take the logits as they are for log-probabilities. → What turns "
         "logits into probabilities that sum to 1?",
     ),
     wrong(
