@@ -98,7 +98,7 @@ def next_logits(model: Model, prompts: Sequence[NDArray], pad: int) -> NDArray:
     prompts : sequence of int64 arrays
         Of any lengths, at least 1.
     pad : int
-        The id that fills a row up.
+        The id that fills a row up; prompts may hold it as well.
 
     Returns
     -------
@@ -166,14 +166,56 @@ def _put_back_wrongly(model: Model, prompts: Sequence[NDArray], pad: int) -> Any
     return _sides()(model, [prompts[i] for i in order], pad)[order]
 
 
-def _prompts(*lengths: int, v: int = 6) -> Callable[[int], dict[str, Any]]:
+def _by_id(
+    *, side: str = "left", counted: bool = False, lengths_of: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """Return the program that takes every `pad` for padding, also inside a prompt."""
+
+    def logits_of(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
+        lengths = np.array([len(prompt) for prompt in prompts])
+        n = int(lengths.max())
+        ids = np.full((len(prompts), n), pad)
+        for row, prompt in zip(ids, prompts, strict=True):
+            start = n - len(prompt) if side == "left" else 0
+            row[start : start + len(prompt)] = np.asarray(prompt)
+        mask = ids != pad
+        if side == "left":
+            places = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
+            return model(ids, mask, places if counted else _counted(n, lengths))[:, -1]
+        if lengths_of is None:
+            found = lengths
+        else:
+            found, mask = lengths_of(mask), np.arange(n) < lengths[:, None]
+        places = np.broadcast_to(np.arange(n), ids.shape)
+        return model(ids, mask, places)[np.arange(len(ids)), found - 1]
+
+    return logits_of
+
+
+def _up_to_the_first(mask: NDArray) -> NDArray:
+    return np.where(mask.all(axis=1), mask.shape[1], np.argmin(mask, axis=1))
+
+
+def _sorted_in_place(model: Model, prompts: list[NDArray], pad: int) -> Any:
+    prompts.sort(key=len)
+    return _sides()(model, prompts, pad)
+
+
+def _probabilities(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
+    return softmax(_sides()(model, prompts, pad))
+
+
+def _prompts(*lengths: int, v: int = 6, pad: int = 0) -> Callable[[int], dict[str, Any]]:
+    """Draw prompts; where `pad` isn't 0 every other token of theirs is that."""
+
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 19, *lengths])
-        return {
-            "model": SmallDecoder(vocab_size=v, max_length=sum(lengths) + 4, seed=seed % 1000),
-            "prompts": [rng.integers(1, v, n) for n in lengths],
-            "pad": 0,
-        }
+        prompts = [rng.integers(1, v, n) for n in lengths]
+        for prompt in prompts if pad else ():
+            prompt[prompt == pad] = 1 if pad != 1 else 2
+            prompt[1::2] = pad
+        model = SmallDecoder(vocab_size=v, max_length=sum(lengths) + 4, seed=seed % 1000)
+        return {"model": model, "prompts": prompts, "pad": pad}
 
     return build
 
@@ -184,6 +226,7 @@ _SIDES_CASES = [
     case("prompts of 2 and 3 tokens | the first is padded", _prompts(2, 3)),
     case("prompts of 5 and 1 tokens | the longer one stands first", _prompts(5, 1)),
     case("prompts of 3, 6, 2 and 4 tokens | each as if it were alone", _prompts(3, 6, 2, 4)),
+    case("prompts that hold the id of padding | there it's a token", _prompts(4, 2, 5, pad=3)),
 ]
 
 _SIDE_MASKS = [
@@ -191,7 +234,7 @@ _SIDE_MASKS = [
     Step(
         "the mask of the right side",
         lambda n, lengths: np.arange(n) < lengths[:, None],
-        "the mask is that of padding on the *right*, and hides tokens at the end of short prompts",
+        "the model sees padding, and doesn't see the end of a short prompt",
         "In which columns do the real tokens stand?",
         fault=True,
     ),
@@ -219,8 +262,8 @@ _PLACES = [
     Step(
         "positions of columns",
         lambda n, lengths: np.arange(n)[None],
-        "positions are numbers of columns, so that short prompts begin late",
-        "Which position has the first real token?",
+        "the first token of a prompt is told another place when a longer one stands beside it",
+        "From where does the model want positions to be counted?",
         fault=True,
     ),
     Step(
@@ -241,8 +284,8 @@ _ORDERS = [
     Step(
         "sorted by length",
         "sorted",
-        "answers come in the order of the lengths, and not of the prompts",
-        "What became of the order after `sorted`?",
+        "every answer is right, and some stand in another prompt's row",
+        "Which prompt's answer does each row hold?",
         fault=True,
     ),
     Step(
@@ -256,9 +299,9 @@ _ORDERS = [
 _SIDES_WRONG = [
     wrong(
         next_logits_broken,
-        "the program as it was | This is what the broken program returns: the mask is that of "
-        "padding on the right; positions are numbers of columns; and the answers come in the order "
-        "of the lengths. → Which of the three shows with prompts that are sorted already?",
+        "the program as it was | This is what the broken program returns. Only the longest prompts "
+        "get what they get alone, and not always in their own row. → What do ids, mask and "
+        "positions look like, one below the other, for prompts of 2 and 3 tokens?",
         program=as_cell(next_logits_broken, "next_logits"),
     ),
     *half_repaired(_sides, mask=_SIDE_MASKS, positions=_PLACES, order=_ORDERS),
@@ -294,6 +337,61 @@ _SIDES_WRONG = [
         _sides(side="right"),
         "ids on the right, mask on the left | You put the padding on the right, and mask and "
         "positions are those of padding on the left. → In which columns do the real tokens stand?",
+    ),
+    wrong(
+        _sides(side="right", at=lambda n, lengths: lengths - 1,
+               positions=lambda n, lengths: np.arange(n)),
+        "right, the mask of the left | You put the padding on the right, and the mask is that of "
+        "padding on the left: it hides the beginning of short prompts. → In which columns do the "
+        "real tokens stand?",
+    ),
+    wrong(
+        _sides(side="right", mask=_SIDE_MASKS[1].does, at=lambda n, lengths: lengths - 1),
+        "right, positions of the left | You put the padding on the right, and positions count as "
+        "if it were on the left. → Which position has the first real token?",
+    ),
+    wrong(
+        _sides(side="right", mask=_SIDE_MASKS[1].does, at=lambda n, lengths: lengths - 2,
+               positions=lambda n, lengths: np.arange(n)),
+        "right, one too early | You put the padding on the right and read one place before each "
+        "prompt's last token. → What number has the last of three?",
+    ),
+    wrong(
+        _sides(side="right", mask=lambda n, lengths: np.arange(n) < lengths[:, None] - 1,
+               at=lambda n, lengths: lengths - 1, positions=lambda n, lengths: np.arange(n)),
+        "right, the last token hidden | You put the padding on the right, and the mask hides each "
+        "prompt's last token as well. → For which columns j is j < length?",
+    ),
+    wrong(
+        _by_id(),
+        "padding known by its id | Your mask hides every token that has the id `pad`, also those "
+        "that belong to a prompt. → What tells padding from tokens, if the id doesn't?",
+    ),
+    wrong(
+        _by_id(counted=True),
+        "padding known by its id, and counted so | Your mask hides every token that has the id "
+        "`pad`, also those of a prompt, and positions leave them out. → What tells padding from "
+        "tokens, if the id doesn't?",
+    ),
+    wrong(
+        _by_id(side="right", lengths_of=lambda mask: mask.sum(axis=1)),
+        "right, lengths counted by the id | You put the padding on the right and count the tokens "
+        "that aren't `pad`. A prompt may hold that id as well. → What does `len` say of a prompt?",
+    ),
+    wrong(
+        _by_id(side="right", lengths_of=_up_to_the_first),
+        "right, up to the first pad | You put the padding on the right and take the first `pad` "
+        "for a prompt's end. A prompt may hold that id as well. → What does `len` say of a prompt?",
+    ),
+    wrong(
+        _sorted_in_place,
+        "sorted in place | You sort the caller's own list, and the answers come in the new order. "
+        "→ Which prompt's answer does each row hold?",
+    ),
+    wrong(
+        _probabilities,
+        "probabilities | You return probabilities. Each row is a softmax of the logits that are "
+        "asked for. → What did the broken program do with what the model returned?",
     ),
     wrong(
         _put_back_wrongly,
@@ -371,10 +469,10 @@ SIDES = Exercise(
     hints=[
         "The right program gives each prompt what it gets alone. Print ids, mask and positions for "
         "prompts of 2 and 3 tokens, one below the other.",
-        "With padding on the left a prompt begins in column n − length: mask and positions have to "
-        "know. And who sorts has to put back.",
-        "`start = n - lengths[:, None]`; the mask is `np.arange(n) >= start`, positions are "
-        "`np.maximum(np.arange(n) - start, 0)`. Leave out `sorted`.",
+        "Column by column: where the ids are a prompt's the mask has to be True, and positions "
+        "count from 0 where it begins. With the padding on the other side other lines are right.",
+        "Padded on the left, a prompt begins in column n − length; padded on the right, it ends in "
+        "column length − 1. Which lines have to know that number? And row i answers prompt i.",
     ],
     points=4,
     minutes=20,
@@ -516,14 +614,79 @@ def _text(text: str) -> dict[str, Any]:
     return {"text": text, "vocab": _VOCAB}
 
 
+def _other_vocab(seed: int) -> dict[str, Any]:
+    pieces = ["on", "cat", "##at", "[SEP]", "##s", "[CLS]", "s", "[PAD]", "at", "[UNK]"]
+    order = np.random.default_rng([seed, 22]).permutation(len(pieces) - 2)
+    shuffled = [pieces[i] for i in order]
+    return {"text": "cats on xs", "vocab": [*shuffled[:3], "##x", *shuffled[3:], *pieces[-2:]]}
+
+
+def _right_to_left(text: str, vocab: Sequence[str]) -> Any:
+    pieces = ["[CLS]"]
+    for word in text.lower().split():
+        own: list[str] = []
+        end = len(word)
+        while end:
+            starts = (i for i in range(end) if ("##" if i else "") + word[i:end] in vocab)
+            start = next(starts, None)
+            if start is None:
+                own = ["[UNK]"]
+                break
+            own.insert(0, ("##" if start else "") + word[start:end])
+            end = start
+        pieces += own
+    return np.array([vocab.index(piece) for piece in [*pieces, "[SEP]"]])
+
+
+def _mark_optional(text: str, vocab: Sequence[str]) -> Any:
+    pieces = ["[CLS]"]
+    for word in text.lower().split():
+        own, start = [], 0
+        while start < len(word):
+            fits = (
+                mark + word[start:end]
+                for end in range(len(word), start, -1)
+                for mark in (("##", "") if start else ("",))
+                if mark + word[start:end] in vocab
+            )
+            piece = next(fits, None)
+            if piece is None:
+                own = ["[UNK]"]
+                break
+            own.append(piece)
+            start += len(piece.removeprefix("##"))
+        pieces += own
+    return np.array([vocab.index(piece) for piece in [*pieces, "[SEP]"]])
+
+
+def _by_heart(unknown: int, cls: int, sep: int) -> Callable[..., Any]:
+    def ids_of(text: str, vocab: Sequence[str]) -> Any:
+        known = {"[UNK]": unknown, "[CLS]": cls, "[SEP]": sep}
+        ids = _words()(text, vocab)
+        return np.array([known.get(vocab[i], i) for i in ids])
+
+    return ids_of
+
+
+def _an_end_for_each_word(text: str, vocab: Sequence[str]) -> Any:
+    cls, sep = vocab.index("[CLS]"), vocab.index("[SEP]")
+    words = [_words()(word, vocab)[1:].tolist() for word in text.split()]
+    return np.array([cls, *(i for word in words for i in word), sep])
+
+
+def _small_firsts(text: str) -> str:
+    return " ".join(word[:1].lower() + word[1:] for word in text.split())
+
+
 _TOKENS_CASES = [
     case("a word that is a piece | its line in the file is its id", _text("near")),
     case("2 words, several pieces | the longest first", _text("cats boston")),
-    case("capitals | the vocabulary has none", _text("Anna near ROME")),
+    case("capitals | the vocabulary has none", _text("Anna Near ROME")),
     case("a letter that isn't known | the whole word is unknown", _text("a bronze cat")),
     case("a word that begins unknown | as a whole, too", _text("xcat on boris")),
-    case("a piece that leads nowhere | it isn't taken back", _text("tome near rome")),
+    case("a piece that leads nowhere | it isn't taken back", _text("tome near annbert")),
     case("no word at all | two marks", _text(" ")),
+    case("another vocabulary | every piece has another id", _other_vocab),
 ]
 
 _FIRSTS = [
@@ -531,7 +694,7 @@ _FIRSTS = [
     Step(
         "a line lost",
         1,
-        "all ids are one too small, since the first line isn't counted",
+        "written as pieces, every id is the neighbour of the one that's meant",
         "Which id has the first piece of the vocabulary?",
         fault=True,
     ),
@@ -541,8 +704,8 @@ _LETTERS = [
     Step(
         "capitals kept",
         str,
-        "capitals stay as they are, and the vocabulary has none",
-        "What did the model's own tokenizer do with capitals?",
+        "whatever is written with a capital is `[UNK]`",
+        "Which letters do the vocabulary's pieces have?",
         fault=True,
     ),
     Step(
@@ -557,8 +720,8 @@ _UNKNOWN = [
     Step(
         "a letter unknown",
         _unknown_letters,
-        "a letter that isn't known is `[UNK]`, and the rest of its word is cut on",
-        "Which part of a word becomes `[UNK]` if it can't be cut to its end?",
+        "a word with a letter that isn't known gets several ids",
+        "What stands for a word that can't be cut to its end?",
         fault=True,
     ),
     Step(
@@ -584,12 +747,43 @@ _UNKNOWN = [
 _TOKENS_WRONG = [
     wrong(
         word_ids_broken,
-        "the program as it was | This is what the broken program returns: all ids are one too "
-        "small; capitals stay; and a single letter becomes `[UNK]` in the place of its word. → "
-        "Which of the three changes *every* id?",
+        "the program as it was | This is what the broken program returns. Its ids name other "
+        "pieces than the text's; what has a capital is `[UNK]`; and a word with a letter that "
+        "isn't known gets several ids. → Which piece does the id of `[CLS]` name?",
         program=as_cell(word_ids_broken, "word_ids"),
     ),
     *half_repaired(_words, first=_FIRSTS, letters=_LETTERS, unknown=_UNKNOWN),
+    wrong(
+        _words(letters=_small_firsts),
+        "the first letter of each word alone | You make the first letter of each word small, and a "
+        "word can have more capitals than that. → Which letters do the vocabulary's pieces have?",
+    ),
+    wrong(
+        _right_to_left,
+        "from the right | You cut words from their end, the longest piece first. → At which end "
+        "does WordPiece begin?",
+    ),
+    wrong(
+        _mark_optional,
+        "marks optional | Inside a word you take pieces without `##` as well, where one with it "
+        "isn't there. These only begin words. → What becomes of a word of which no piece fits the "
+        "rest?",
+    ),
+    wrong(
+        _by_heart(1, 2, 3),
+        "marks by heart | You know the ids of the three marks by heart, from the example. Another "
+        "vocabulary has them elsewhere. → Where does a piece's id stand?",
+    ),
+    wrong(
+        _by_heart(100, 101, 102),
+        "marks of BERT's | 100, 101 and 102 are the marks' ids in BERT's own vocabulary. The one "
+        "here is another. → Where does a piece's id stand?",
+    ),
+    wrong(
+        _an_end_for_each_word,
+        "an end for each word | You put `[SEP]` behind every word. It stands once, at the end of "
+        "the text. → What did the broken program put round the pieces?",
+    ),
     wrong(
         _words(first=-1),
         "one too large | Your ids are one too large: they're counted from 1. → Which id has the "
@@ -620,7 +814,7 @@ _TOKENS_WRONG = [
     wrong(
         _whole_words,
         "whole words alone | You look up whole words, and what isn't a piece by itself is `[UNK]`. "
-        "→ What does the list say of words that are no piece?",
+        "→ What does WordPiece do with a word that is no piece?",
     ),
     wrong(
         _words(mark=lambda start: "##"),
@@ -717,12 +911,12 @@ TOKENS = Exercise(
         Alternative(name="torch", right=_tokens_torch, backend="torch"),
     ],
     hints=[
-        "Print pieces, not ids: `[vocab[i] for i in ids]`. Then try a capital, and a word with a "
-        "letter that the vocabulary hasn't.",
-        "One fault moves all ids by one, one is about capitals, one about what becomes `[UNK]`: a "
-        "letter or its word.",
-        "`enumerate(vocab)`, `text.lower().split()`, and the pieces of a word in a list of its "
-        'own, which becomes `["[UNK]"]` where no piece fits.',
+        "Print pieces, not ids: `[vocab[i] for i in ids]`. Then try words of other kinds, and "
+        "compare with what chapter 03's rules make of them by hand.",
+        "The three are in three places: how pieces get their ids, what is done with a text before "
+        "it's cut, and what happens where no piece fits.",
+        "A word's pieces count only once it's cut to its end. Where could they wait until then, "
+        "and what takes their place if that fails?",
     ],
     points=4,
     minutes=20,
