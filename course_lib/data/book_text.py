@@ -3770,7 +3770,7 @@ layer to those in use?
 
 ## Three families
 
-Take the encoder-decoder of chapter 09 apart, and three kinds of model come out. The first thing
+Take the encoder–decoder of chapter 09 apart, and three kinds of model come out. The first thing
 in which they differ is who may look at whom.
 
 Every row is a token that asks, every filled square one that it may look at. On the right, the
@@ -3817,31 +3817,33 @@ text through these parts by hand and gets the model's logits.
 
 ## From 2017 to Llama
 
-The plan has stayed: a stream, and sublayers that add to it. Nearly every part was exchanged,
-some by GPT-2 (2019), the others by Llama (2023).
+The plan has stayed: a stream, and sublayers that add to it. Nearly every part has been
+exchanged, some by GPT-2 (2019) and others by Llama (2023).
 
 Positions. In 2017 sines and a learned table did equally well (table 3, row E). Rotary scores
 depend on distance, and there is no table to run out of (chapter 08).
 
-Norm. Before the sublayer it leaves the sum as it is, and deep stacks train without warm-up; one
-more norm then has to stand at the end. RMSNorm has no mean to take and no beta (chapter 07).
+Norm. Before the sublayer it leaves the sum as it is, and deep stacks train without warm-up
+(Xiong et al., 2020). One more norm then has to stand at the end. RMSNorm has no mean to take
+and no beta (chapter 07).
 
 Network. GELU has no corner. GPT-2 computes it by tanh (chapter 07). SwiGLU reached a lower loss
 at equal size (Shazeer, 2020).
 
-Head. The larger the model, the smaller the share of a second table (chapter 04 says what tying
-does).
+Head. In a large model a second table is a small share, 2 % in Llama 7B. What tying does is told
+in chapter 04.
 
 SwiGLU has a gate: the answers of one matrix, put through SiLU, multiply those of another. With
 the sigmoid sigma:
 
 As all of these are settings of one class, GPT-2 becomes Llama by changing them one by one.
-Parameters, at d = 192, two blocks, 1,000 tokens and 128 positions:
+Parameters, at d = 192, two blocks, 1,000 tokens and 128 positions (lines_of, in the folded cell
+above, is what chapter 12's accounting says of a configuration):
 
-The last line is the kind of Llama 2's largest model, and so says the assertion; without its
-shared keys it's the first Llama's. Rows of positions, betas and biases are small change. SwiGLU
-with tfrac83 d costs exactly what the plain network cost without its biases. A second table adds
-18 %, and two heads of keys and values for six heads of queries save 8 %.
+The line before the last is Llama's kind, and the last one that of the largest Llama 2. Rows of
+positions, betas and biases are small change. SwiGLU with tfrac83 d costs exactly what the plain
+network cost without its biases. A second table adds 18 %, and two heads of keys and values for
+six heads of queries save 8 %.
 
 ## Is it the real thing?
 
@@ -3859,7 +3861,7 @@ a model with a part left at random would run, too.
 
 The model that made the name "7B" has d = 4096, 32 blocks, 32 heads (Touvron et al., 2023, table
 2), d_ff = 11,008 and 32,000 tokens. All five are the defaults of LlamaConfig in transformers,
-which the cell asserts. Line by line:
+which the folded cell below asserts. Line by line:
 
 Two thirds of a block are its network's. tfrac83 · 4096 would be 10,923; Llama's code rounds it
 up to a multiple of 256.
@@ -3915,10 +3917,10 @@ the first: chapter 10's shift, in one text.
 The counts win, by a few per cent. Attention, gates and 700,000 parameters, and a table of what
 followed what does slightly better? On this much text, yes.
 
-The figure, on the validation topics, shows why. On its training batches the model goes on
-improving, dropout and all, and leaves new topics behind: part of what it learns is these
-paragraphs and not English. (That both lines level off at the end says little, as the learning
-rate is almost 0 by then.) Llama was trained on 10^12 tokens, fifteen million times this text.
+The figure shows the model on the validation topics and on its training batches. On these it's
+far better, dropout and all: part of what it has learned is these paragraphs and not English.
+(That both lines level off at the end says little, as the learning rate is almost 0 by then.)
+Llama was trained on 10^12 tokens (Touvron et al., 2023), fifteen million times this text.
 
 The last line of the table is better than any other. As in chapter 00, a model and a table fail
 in different places, and their mean knows more than either.
@@ -3942,11 +3944,12 @@ Every sublayer only adds to the stream, so the stream can be read anywhere: take
 sublayer, apply the last norm and the table, and see what the model would say if it ended there.
 (This reading is called the logit lens.)
 
-The folded cell reads at seven points: 0 behind the embedding, then in each block a behind
-attention and b behind the network. First it reads at all tokens of the test topics. It prints
-the stream's length (that of its vector), how often the likeliest token is the one just read,
-and the cost in bits per token. The figure then follows the last token of a single beginning.
-Its strips are the first 48 of the vector's 128 numbers, blue above 0 and orange below.
+The folded cell reads at seven points. Point 0 comes after the embedding, 1a after the attention
+of block 1, 1b after its network, and so on. First it reads at all tokens of the test topics,
+and prints the length of the stream's vector, how often the likeliest token is the one just
+read, and the cost in bits per token. The figure then follows the last token of one beginning.
+Its strips show the first 48 of the vector's 128 numbers, blue above 0 and orange below: what
+the sublayer added, and the sum.
 
 At point 0 the model would repeat the token it has just read: the table is tied, and of all rows
 the token's own is most like itself. The first attention hardly changes that; what it adds is
@@ -3969,7 +3972,7 @@ on top, with 4nd per block and token. Forward and backward together take three t
 (chapter 12), so training on D tokens takes about 6PD FLOPs.
 
 For Llama 7B the rule 2P is good to a few thousand tokens. At 32,768 scores and weighted sums
-cost more than all matrices: chapter 14. Touvron et al. trained the 7B model on 10^12 tokens.
+cost more than all matrices: chapter 14. The last line is Llama 7B's own training.
 
 ## Pitfalls
 
@@ -3993,8 +3996,8 @@ Pairs in another order. Meta's own files pair neighbouring columns, those of tra
 columns half a head apart (chapter 08). With the wrong layout all shapes fit, and nothing
 complains. The trained model, the columns of its queries and keys in the other order:
 
-The model mixed up still writes, only worse, and its loss is that of a model trained for a
-shorter time. Whoever doesn't compare with the original blames the training.
+Mixed up, the model still writes, only worse. Whoever doesn't compare with the original blames
+the training.
 
 A text longer than the table. Learned positions end, and DecoderOnly says so. Rotary ones don't
 end, and nothing is said: how a model fares beyond the lengths it was trained on has to be
@@ -4034,8 +4037,8 @@ Half a mebibyte for every token, so a single text of 32,768 tokens takes more th
 model, and every further one as much again. (The small model, asked what its cache takes, agrees
 with the formula.)
 
-What can be made smaller? The bytes of a number: with care, 3 bits are enough (Hooper et al.,
-2024). And the number of heads, h_kv.
+What can be made smaller? The bytes of a number: Hooper et al. (2024) get by with 3 bits, at a
+small loss. And the number of heads, h_kv.
 
 ## Sharing keys and values
 
@@ -4090,7 +4093,8 @@ look at the last line: its heads are 256 wide, though d / h = 192. Where head_di
 counts.
 
 Does our model read such weights rightly? The folded cell makes a small Llama with transformers,
-with 2 heads of keys for 6 of queries and random weights, and compares logits.
+with 2 heads of keys for 6 of queries and random weights, and compares logits. It also checks
+what is said above of configurations.
 
 ## Why a smaller cache is faster, too
 
@@ -4107,11 +4111,10 @@ texts in a batch don't help, as each brings a cache of its own. A shared key is 
 used by g heads: g FLOPs a byte.
 
 Every line is far below 156: the processor computes for less than an eighth of the time. With a
-single text it computes for well under a hundredth of it, however fast it is. Batches help,
-since the weights are fetched once for all texts, until the caches are most of what is fetched.
-And the caches set the limit: 64 texts of the first model don't fit the card. With 8 heads of
-keys the caches are a fourth as large. Then all 64 texts fit, and the card writes more tokens a
-second than in any other line.
+single text, it's less than a hundredth. Batches help, since the weights are fetched once for
+all texts, until the caches are most of what is fetched. And the caches set the limit: 64 texts
+of the first model don't fit the card. With 8 heads of keys the caches are a fourth as large.
+Then all 64 texts fit, and the card writes more tokens a second than in any other line.
 
 Does it show on the machine in front of you? One new token, 32 query heads of 64, a context of
 8,192. The same scores and sums in all three cases, so the same FLOPs. Grouped: the query heads
@@ -4202,8 +4205,8 @@ adds its part to the three gradients. The folded cell does that, with masks, sha
 half precision. An autograd.Function tells PyTorch what forward keeps and what backward does
 with it.
 
-lse is a result as well: merged results, below, depend on it. Since partial lse_i / partial S_ij
-= P_ij, its gradient adds P_ij dlse_i to dS_ij. That's the same as taking it off D_i, so it
+The lse is a result as well: merged results, below, depend on it. Since partial lse_i / partial
+S_ij = P_ij, its gradient adds P_ij dlse_i to dS_ij. That's the same as taking it off D_i, so it
 costs one subtraction.
 
 Are its gradients those that autograd finds by itself for the plain way? And what does each way
@@ -4211,7 +4214,7 @@ keep for backward? (The cell counts the FLOPs of both, too; we'll come back to t
 
 The plain way keeps two tables of 8 MiB, beside queries, keys, values and the mask. In their
 place the tiles keep the output, which is as small as the queries, and one number a row.
-PyTorch's kernel keeps the same.
+PyTorch's kernel keeps as much.
 
 ## Linear memory, measured
 
@@ -4237,8 +4240,8 @@ Why less traffic? The table of n^2 numbers was moved four times. Now every strip
 fetches the keys and values once, 2nd numbers, and there are n / b_q strips:
 
 That's forward alone, queries and output aside. Strips of 128 queries and heads of 64 move a
-fourth. The higher the strips the better, and SRAM sets the limit; the width of a tile doesn't
-matter here.
+fourth. (The 9 above is for forward and backward together, as measured.) The higher the strips
+the better, and SRAM sets the limit; the width of a tile doesn't matter here.
 
 How far does all that carry over to a processor like this one, whose caches no program controls,
 with a loop in Python? To tell the gain of skipping tiles from the rest, all tiles are measured,
