@@ -117,8 +117,11 @@ _TILES_CASES = [
     case("12 tokens in tiles of 2 × 4 | they needn't be square", _sizes(12, 12, 2, 4)),
     case("11 tokens in tiles of 4 × 3 | the last ones are smaller", _sizes(11, 11, 4, 3)),
     case("5 queries behind 9 tokens | the first query sees ten keys", _sizes(5, 14, 2, 3)),
-    case("16 tokens, a window of 5 | old keys are hidden, too", _sizes(16, 16, 2, 2, window=5)),
-    case("6 queries behind 9 tokens, a window of 7 | all of it", _sizes(6, 15, 4, 3, window=7)),
+    case(
+        "14 tokens in tiles of 6 × 2, a window of 2 | old keys are hidden, too",
+        _sizes(14, 14, 6, 2, window=2),
+    ),
+    case("9 queries behind 5 tokens, a window of 6 | all of it", _sizes(9, 14, 4, 3, window=6)),
     case(
         "12 tokens in tiles of 2 × 6, a window of 1 | each sees itself",
         _sizes(12, 12, 2, 6, window=1),
@@ -182,6 +185,28 @@ def _four_corners(queries: Span, keys: Span, window: int | None) -> int:
     return 2 if all(seen) else int(any(seen))
 
 
+def _two_queries(queries: Span, keys: Span, window: int | None) -> int:
+    """Ask the first and the last query of a strip what they see, and none between them."""
+    far = np.inf if window is None else window - 1
+    if not any(keys[0] <= query and query - keys[1] <= far for query in queries):
+        return 0
+    return _kind(queries[0] - keys[1], queries[1] - keys[0], window)
+
+
+def _first_moved(n_q: int, n_k: int, block_q: int, block_k: int, window: int | None = None) -> Any:
+    """Move a strip's first query to its place, and forget its last."""
+    rows = lambda i, block, n: (i * block + n_k - n_q, _span(i, block, n)[1])  # noqa: E731
+    return _kinds(past=lambda n_q, n_k: 0, rows=rows)(n_q, n_k, block_q, block_k, window)
+
+
+def _one_more_and_cut_off(
+    n_q: int, n_k: int, block_q: int, block_k: int, window: int | None = None
+) -> Any:
+    """Take all keys for the window where there is none, and one query too many."""
+    far = n_k if window is None else window
+    return _kinds(rows=_one_more)(n_q, n_k, block_q, block_k, far)
+
+
 def _by_numbers(
     n_q: int, n_k: int, block_q: int, block_k: int, window: int | None = None
 ) -> NDArray:
@@ -207,6 +232,16 @@ _TILES_WRONG = [
         _kinds(past=lambda n_q, n_k: 0),
         "queries that begin at 0 | Your queries are the first tokens, not the last. → At which "
         "place does query 0 stand, behind n_k − n_q tokens?",
+    ),
+    wrong(
+        _kinds(past=lambda n_q, n_k: n_q - n_k),
+        "moved the other way | You move the queries by n_q − n_k, which is negative, in front of "
+        "all keys. → At which place does query 0 stand, behind n_k − n_q tokens?",
+    ),
+    wrong(
+        _first_moved,
+        "only the first query moved | You add n_k − n_q to the first query of a strip, and not to "
+        "its last. → At which place does the last query of all stand?",
     ),
     wrong(
         _kinds(past=lambda n_q, n_k: n_k),
@@ -266,6 +301,17 @@ _TILES_WRONG = [
         "query of the next. → What is the last of the queries from 0 on, if there are 2?",
     ),
     wrong(
+        _one_more_and_cut_off,
+        "the last query one too far, and cut off | Your strips of queries end one place too far, "
+        "and the query there is too far from the first keys, even without a window. → What is the "
+        "last of the queries from 0 on, if there are 2?",
+    ),
+    wrong(
+        _kinds(kind=_by_rule(lambda a, b, far: a > far, _inside)),
+        "nothing ahead skipped | You skip what is too old, and tiles that lie ahead of every query "
+        "get a 1. → When is a tile's first key ahead of all queries of a strip?",
+    ),
+    wrong(
         _kinds(kind=_by_rule(lambda a, b, far: a < 0 or a > far, _inside)),
         "judged by the first query | You skip tiles as soon as their first query doesn't see the "
         "last key. A later one may see something. → Which query and which key are nearest to each "
@@ -316,6 +362,12 @@ _TILES_WRONG = [
         _kinds(judge=_by_pairs(none_ahead=_LASTS)),
         "whole by the last query and key | You call a tile whole if its last query sees its last "
         "key. → What does the first query of such a tile see of it?",
+    ),
+    wrong(
+        _kinds(judge=_two_queries),
+        "the first and the last query | You ask what the first and the last query of a strip see. "
+        "With a narrow window, only those between them may see a tile. → How far back are a tile's "
+        "keys, at least and at most?",
     ),
     wrong(
         _kinds(judge=_four_corners),
@@ -765,6 +817,43 @@ def _last_tile(state: Any, scores: NDArray, values: NDArray) -> Any:
     )
 
 
+def _never_anew(
+    q: NDArray, k: NDArray, v: NDArray, block_q: int, block_k: int, window: int | None = None
+) -> Any:
+    """Go on with m, l and o of the strip before, where that has the same shape."""
+    kept: dict[tuple[int, ...], Any] = {}
+
+    def step(state: Any, scores: NDArray, values: NDArray) -> Any:
+        shape = state[0].shape
+        fresh = not state[1].any() and np.all(state[0] == -np.inf)
+        new = _step(kept.get(shape, state) if fresh else state, scores, values)
+        if scores.shape[-2] != block_q:  # a smaller strip has no state to go on with
+            new = _step(state, scores, values)
+        else:
+            kept[shape] = new
+        return new
+
+    return _tiled(step=step)(q, k, v, block_q, block_k, window)
+
+
+def _if_all_see(state: Any, scores: NDArray, values: NDArray) -> Any:
+    """Skip a tile of which some query sees nothing."""
+    if (scores == -np.inf).all(axis=-1).any():
+        return state
+    return _step(state, scores, values)
+
+
+def _by_width_of_values(
+    q: NDArray, k: NDArray, v: NDArray, block_q: int, block_k: int, window: int | None = None
+) -> Any:
+    return _tiled(scale=lambda d: sqrt(v.shape[-1]))(q, k, v, block_q, block_k, window)
+
+
+def _both_sides(place: NDArray, own: NDArray, window: int | None) -> NDArray:
+    y: NDArray = np.abs(own - place) < (np.inf if window is None else window)
+    return y
+
+
 def _in_place(
     q: NDArray, k: NDArray, v: NDArray, block_q: int, block_k: int, window: int | None = None
 ) -> Any:
@@ -829,8 +918,9 @@ _TILED_WRONG = [
     ),
     wrong(
         _tiled(start_m=0.0),
-        "a maximum that starts at 0 | Your m starts at 0. Where all scores are far below, all "
-        "exponentials are 0. → What is the largest of no scores?",
+        "a maximum that starts at 0 | Your m starts at 0, or at a number that isn't low enough. "
+        "Where all scores are far below, all exponentials are 0. → What is the largest of no "
+        "scores?",
     ),
     wrong(
         _tiled(step=_mean_of_tiles, lse=lambda m, l: m),
@@ -841,6 +931,23 @@ _TILED_WRONG = [
         _tiled(step=_divided_each_time, finish=lambda o, l: o),
         "divided at every tile | You divide o by l at every tile and go on as if it were a sum. → "
         "When is the division due, if o is a sum?",
+    ),
+    wrong(
+        _tiled(step=_stepping(shrink_l=lambda f: 1 / f, shrink_o=lambda f: 1 / f)),
+        "rescaled the other way | You multiply by e^(m_new − m_old), which is larger than 1, and "
+        "infinite at the start. → Are the old exponentials too large or too small once the maximum "
+        "rises?",
+    ),
+    wrong(
+        _never_anew,
+        "never begun anew | Your second strip goes on with m, l and o of the first. → Whose sums "
+        "are they?",
+    ),
+    wrong(
+        _tiled(step=_if_all_see),
+        "skipped for all | You skip a tile of which some query sees nothing. Other queries of the "
+        "strip may see it. → What could you subtract from the scores of a query that has seen "
+        "nothing yet?",
     ),
     wrong(
         _tiled(step=_last_tile),
@@ -861,6 +968,24 @@ _TILED_WRONG = [
         _tiled(scale=float),
         "divided by d | You divide the scores by d, not by its root. → How large is a dot product "
         "of d numbers of size 1, as a rule?",
+    ),
+    wrong(
+        _by_width_of_values,
+        "the width of values | You divide by the root of the values' width. They have no part in a "
+        "score. → Over how many columns does one dot product go?",
+    ),
+    wrong(
+        _tiled(sees=_both_sides),
+        "a window to both sides | Your window reaches as far ahead as back, and without one all "
+        "that you visit is seen. → Which keys may nobody see, with a window or without?",
+    ),
+    wrong(
+        _tiled(
+            sees=lambda place, own, window: _within(place, own, window or 0),
+            visits=lambda own, n_k, block_k, window: _needed(own, n_k, block_k, window or 0),
+        ),
+        "None for 0 | Without a window, your program takes it for 0 wide, and nobody sees "
+        "anything. → How far back may a query look where `window` is None?",
     ),
     wrong(
         _tiled(sees=_all_in_reach),
@@ -943,6 +1068,16 @@ _TILED_WRONG = [
     wrong(
         _tiled(hidden=0.0),
         "hidden by 0 | You put 0 for hidden scores, and e⁰ is 1. → Which score has the weight 0?",
+    ),
+    wrong(
+        _tiled(hidden=-1000.0),
+        "hidden by a number that isn't low enough | You put −1,000 for hidden scores. Scores near "
+        "−2,000 are below that. → Which score has the weight 0, whatever the others are?",
+    ),
+    wrong(
+        _tiled(lse=lambda m, l: np.log(l) - m),
+        "the maximum subtracted in lse | Your output is right, and your lse is log l − m. → What "
+        "is the logarithm of e^m · l?",
     ),
     wrong(
         _tiled(lse=lambda m, l: np.log(l)),

@@ -139,7 +139,7 @@ _CASES = [
         "6 layers, 8 heads on 2 of keys | what is shared is kept once",
         _plan(_config(6, 96, 8, num_key_value_heads=2, head_dim=12), 50, 200_000, 40_000),
     ),
-    case("keys that are missing | what they mean then", _plan(_config(3, 64, 4), 7, 30_000, 9000)),
+    case("keys that are missing | what they mean then", _plan(_config(3, 60, 5), 7, 30_000, 9000)),
     case(
         "keys that are null, a wide head | not d/h where it's given",
         _plan(
@@ -177,6 +177,16 @@ def _whole_texts(config: Config, n_tokens: int, memory: int, n_parameters: int) 
 def _spread_out(config: Config, n_tokens: int, memory: int, n_parameters: int) -> Any:
     _, cache, texts = _planned()(config, n_tokens, memory, n_parameters)
     return cache // n_tokens, cache, texts
+
+
+def _tokens_that_fit(config: Config, n_tokens: int, memory: int, n_parameters: int) -> Any:
+    per_token, cache, _ = _planned()(config, n_tokens, memory, n_parameters)
+    return per_token, cache, _beside(memory, 2 * n_parameters, per_token)
+
+
+def _longest_trained(config: Config, n_tokens: int, memory: int, n_parameters: int) -> Any:
+    longest = config.get("max_position_embeddings") or n_tokens
+    return _planned()(config, min(n_tokens, longest), memory, n_parameters)
 
 
 _WRONG = [
@@ -250,8 +260,9 @@ _WRONG = [
     ),
     wrong(
         _planned(heads=_by_get),
-        "null isn't missing | Where a key is there and null, your program stops: `get` has a "
-        "default for missing keys only. → What does `config.get(name, default)` return for None?",
+        "null isn't missing | Where a key is there and null, your program stops. `in` finds such a "
+        "key, and the default of `get` is for keys that are missing. → What does "
+        "`config.get(name, default)` return where null is given?",
     ),
     wrong(
         _planned(heads=_by_key),
@@ -303,6 +314,16 @@ _WRONG = [
         "in the cache as well. → Whom does a token see in a window of 1?",
     ),
     wrong(
+        _planned(kept=lambda n, window: n if window is None else min(n, window + 1)),
+        "a window beside the token itself | You keep window + 1 tokens. The window counts the "
+        "token itself. → Whom does a token see in a window of 1?",
+    ),
+    wrong(
+        _longest_trained,
+        "the length of training | You cut the text at `max_position_embeddings`, the length that "
+        "the model was trained with. → How many tokens has the text that you are asked about?",
+    ),
+    wrong(
         _planned(weights=lambda n_parameters: 0),
         "no weights | You fill all the memory with caches, as if the model took none. → What must "
         "be there before the first text?",
@@ -318,6 +339,16 @@ _WRONG = [
         "bytes are 16 bits?",
     ),
     wrong(
+        _planned(weights=lambda n_parameters: 16 * n_parameters),
+        "bits of the weights | You subtract the weights' bits from bytes. → How many bytes are 16 "
+        "bits?",
+    ),
+    wrong(
+        _tokens_that_fit,
+        "tokens for texts | Your last number is how many tokens fit beside the weights. → How many "
+        "bytes does a whole text take?",
+    ),
+    wrong(
         _planned(fit=lambda memory, weights, cache: memory // (weights + cache)),
         "weights for each text | You count the weights with every text. All texts share them. → "
         "What is there once, and what for each text?",
@@ -326,6 +357,12 @@ _WRONG = [
         _planned(fit=lambda memory, weights, cache: (memory - weights) // cache),
         "fewer than no texts | Where the weights don't fit, your number of texts is negative. → "
         "How many texts fit then?",
+    ),
+    wrong(
+        _planned(fit=lambda memory, weights, cache: int((memory - weights) / cache)),
+        "a negative quotient cut off | Where the weights don't fit, your number of texts is below "
+        "0, though `int` cuts its fraction off. → Which is the smallest number that you may "
+        "return?",
     ),
     wrong(
         _planned(fit=lambda memory, weights, cache: abs(memory - weights) // cache),

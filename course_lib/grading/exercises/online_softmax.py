@@ -197,6 +197,26 @@ def _mean_of_exps(m: NDArray, l: NDArray, o: NDArray, scores: NDArray, values: N
     return _updated(total=lambda l, new: l + new / b)(m, l, o, scores, values)
 
 
+def _old_maximum(m: NDArray, l: NDArray, o: NDArray, scores: NDArray, values: NDArray) -> Any:
+    _, new_l, new_o = _updated()(m, l, o, scores, values)
+    return m, new_l, new_o
+
+
+def _old_sum(m: NDArray, l: NDArray, o: NDArray, scores: NDArray, values: NDArray) -> Any:
+    new_m, _, new_o = _updated()(m, l, o, scores, values)
+    return new_m, l, new_o
+
+
+def _new_part_shrinks(m: NDArray, l: NDArray, o: NDArray, scores: NDArray, values: NDArray) -> Any:
+    """Multiply the new sum by the factor that the old one needs."""
+    with np.errstate(all="ignore"):
+        new_m = _higher(m, scores)
+        f, e = np.exp(m - new_m), np.exp(scores - new_m[..., None])
+        new_l = l + f * e.sum(axis=-1)
+        new_o = ((l * f)[..., None] * o + e @ values) / new_l[..., None]
+        return new_m, new_l, new_o
+
+
 def _two_halves(m: NDArray, l: NDArray, o: NDArray, scores: NDArray, values: NDArray) -> Any:
     """Give the old output and the new one half each."""
     new_m, new_l, _ = _updated()(m, l, o, scores, values)
@@ -236,6 +256,20 @@ _UPDATE_WRONG = [
         "much weight is in the new output?",
     ),
     wrong(
+        _updated(divide=lambda o, l, total, e: o / (l + e.sum(axis=-1))[..., None]),
+        "divided by a sum of two maxima | You divide by the old l plus the new exponentials. Where "
+        "the maximum rises, the old l has to shrink first. → Which l do you return?",
+    ),
+    wrong(
+        _updated(
+            old=lambda o, l, total: o,
+            divide=lambda o, l, total, e: o,
+            new=lambda e, values: e @ values / e.sum(axis=-1)[..., None],
+        ),
+        "two outputs added | You add the output of the new scores to the output so far. Each of "
+        "them is a mean. → What do the shares of the two have to sum to?",
+    ),
+    wrong(
         _updated(
             old=lambda o, l, total: o * total[..., None],
         ),
@@ -256,6 +290,12 @@ _UPDATE_WRONG = [
         _updated(shrink=_ones, shrink_o=_fall),
         "the sum not rescaled | Where the maximum rises, the old output shrinks, and your l "
         "doesn't. → For which maximum was the old l summed?",
+    ),
+    wrong(
+        _new_part_shrinks,
+        "the new sum rescaled | Your l shrinks the new exponentials, which belong to the new "
+        "maximum already, and leaves the old ones. → Which of the two were summed for another "
+        "maximum?",
     ),
     wrong(
         _updated(shrink=_rise),
@@ -314,6 +354,25 @@ _UPDATE_WRONG = [
         _updated(exps=lambda scores, m, new_m: np.exp(scores)),
         "no maximum subtracted | You take e^score as it is. Scores in the thousands have no room "
         "then. → What is to be subtracted before?",
+    ),
+    wrong(
+        _updated(
+            exps=lambda scores, m, new_m: np.exp(
+                np.where(scores == -np.inf, 0.0, scores) - new_m[..., None]
+            )
+        ),
+        "hidden scores as 0 | You take hidden scores for 0, and they count. → Which score has the "
+        "exponential 0?",
+    ),
+    wrong(
+        _old_maximum,
+        "the old maximum returned | Your l and o are right, and you return the m that came in. → "
+        "Which maximum do the new l's exponentials have?",
+    ),
+    wrong(
+        _old_sum,
+        "the old sum returned | Your m and o are right, and you return the l that came in. → What "
+        "does l count?",
     ),
     wrong(
         _updated(total=_not_increased),
@@ -503,13 +562,13 @@ def _parts(
     d_v: int,
     spread: float = 1.0,
     shift: float = 0.0,
-    none: bool = False,
+    unseen: tuple[tuple[int, ...], ...] = (),
     equal: bool = False,
     garbage: float = 50.0,
 ) -> Callable[[int], dict[str, Any]]:
-    """Draw what parts of the keys gave; `none`, where some queries see nothing of some parts.
+    """Draw what parts of the keys gave.
 
-    Their outputs of these are `garbage`.
+    `unseen` are, for each query, the parts of which it sees nothing; their outputs are `garbage`.
     """
 
     def build(seed: int) -> dict[str, Any]:
@@ -518,14 +577,9 @@ def _parts(
         lses = spread * draw(rng, p, *lead, n_q) + shift
         if equal:
             lses[:] = lses[0]
-        if none:
-            for row in range(n_q):
-                lses[row % p, ..., row] = -np.inf
-            lses[1:, ..., 0] = -np.inf  # query 0 sees the first part alone
-            lses[0, ..., 0] = -0.7
-            lses[:-1, ..., -1] = -np.inf  # and the last query the last
-            lses[-1, ..., -1] = 0.4
-            outputs[lses == -np.inf] = garbage
+        for row, parts in enumerate(unseen):
+            lses[list(parts), ..., row] = -np.inf
+        outputs[lses == -np.inf] = garbage
         return {"outputs": outputs, "lses": lses}
 
     return build
@@ -538,11 +592,11 @@ _MERGE_CASES = [
     case("4 parts, 2 heads of 3 queries | all at once", _parts(4, 2, n_q=3, d_v=5)),
     case(
         "3 parts, of which queries see some | the others don't count",
-        _parts(3, n_q=4, d_v=2, none=True),
+        _parts(3, n_q=5, d_v=2, unseen=((1, 2), (1,), (2,), (0,), (0, 1))),
     ),
     case(
         "4 parts, NaN from those that aren't seen | 0 divided by 0, there",
-        _parts(4, n_q=3, d_v=2, none=True, garbage=np.nan),
+        _parts(4, n_q=3, d_v=2, unseen=((0, 1), (), (2,)), garbage=np.nan),
     ),
     case("sums near e¹⁰⁰⁰ | logarithms have room", _parts(3, n_q=2, d_v=3, shift=1000.0)),
     case(
@@ -572,6 +626,35 @@ def _sequence(carry: Callable[..., NDArray], *, guard: bool = True) -> Callable[
         return output, _log_sum(lses)
 
     return merge
+
+
+def _in_pairs(outputs: NDArray, lses: NDArray) -> Any:
+    """Merge one part after another, with no thought of two that aren't seen."""
+    output, lse = outputs[0], lses[0]
+    with np.errstate(all="ignore"):
+        for other, theirs in zip(outputs[1:], lses[1:], strict=True):
+            top = np.maximum(lse, theirs)
+            a, b = np.exp(lse - top), np.exp(theirs - top)
+            output = (a[..., None] * output + b[..., None] * other) / (a + b)[..., None]
+            lse = top + np.log(a + b)
+    return output, lse
+
+
+def _seen_by_all(outputs: NDArray, lses: NDArray) -> Any:
+    """Leave out each part of which some query sees nothing, if any is left."""
+    keep = [i for i, part in enumerate(lses) if np.isfinite(part).all()]
+    keep = keep or list(range(len(lses)))
+    return _merged()(outputs[keep], lses[keep])
+
+
+def _hidden_as_zero(outputs: NDArray, lses: NDArray) -> Any:
+    return _merged()(outputs, np.where(lses == -np.inf, 0.0, lses))
+
+
+def _mean_lse(lses: NDArray) -> NDArray:
+    w = _weights_of(lses)
+    y: NDArray = (w * np.where(w == 0, 0.0, lses)).sum(axis=0)
+    return y
 
 
 def _halves(outputs: NDArray, lses: NDArray) -> Any:
@@ -716,6 +799,17 @@ _MERGE_WRONG = [
         "the sum of exponentials of all keys together?",
     ),
     wrong(
+        _merged(lse=_mean_lse),
+        "lse averaged by shares | Your output is right, and your lse is the mean of logarithms, "
+        "by the same shares. All keys together have more than any part. → Which numbers are to be "
+        "added?",
+    ),
+    wrong(
+        _merged(lse=lambda lses: lses.max(axis=0) + np.exp(lses - lses.max(axis=0)).sum(axis=0)),
+        "the sum added without its logarithm | Your output is right, and your lse is the maximum "
+        "plus a sum of exponentials. → What is log(e^max · Σ e^(lse − max))?",
+    ),
+    wrong(
         _merged(lse=lambda lses: np.log(np.exp(lses - lses.max(axis=0)).sum(axis=0))),
         "the maximum not added again | Your output is right, and in lse you subtract the maximum "
         "and don't add it again. → What is log(e^max · Σ e^(lse − max))?",
@@ -767,6 +861,22 @@ _MERGE_WRONG = [
         "nothing and nothing | You merge one part after another. A query may have seen nothing of "
         "the first two, and −∞ minus −∞ is NaN. → What could you subtract there in the place of "
         "−∞?",
+    ),
+    wrong(
+        _in_pairs,
+        "nothing and nothing, in lse too | You merge two parts at a time. Where a query has seen "
+        "nothing of either, their larger lse is −∞, and −∞ minus −∞ is NaN, in your lse as well. → "
+        "What could you subtract there in its place?",
+    ),
+    wrong(
+        _seen_by_all,
+        "parts that all queries see | You leave out every part of which some query sees nothing, "
+        "for all queries. → For which queries does such a part count?",
+    ),
+    wrong(
+        _hidden_as_zero,
+        "−∞ taken for 0 | You put 0 for an lse of −∞, and a part that isn't seen counts as one "
+        "with the sum e⁰ = 1. → Which lse has the sum 0?",
     ),
     wrong(
         _merged(mix=lambda w, o: (w[..., None] * o).sum(axis=0)),

@@ -145,7 +145,7 @@ _CASES = [
     case("3 new tokens behind 2 | each sees up to itself", _drawn(1, 4, 2, 3, 5, 2, 3, [5])),
     case(
         "3 texts of different lengths | each has a cache of its own",
-        _drawn(3, 4, 2, 1, 7, 4, 5, [4, 7, 2]),
+        _drawn(3, 4, 2, 1, 7, 4, 5, [5, 7, 2]),
     ),
     case("2 texts, 9 heads on 3, 2 new tokens | all of it", _drawn(2, 9, 3, 2, 8, 4, 5, [6, 3])),
 ]
@@ -212,6 +212,22 @@ def _by_width_of_values(q: NDArray, keys: NDArray, values: NDArray, lengths: NDA
     return _grouped(scale=lambda d, h, h_kv: scale)(q, keys, values, lengths)
 
 
+def _by_number_of_places(q: NDArray, keys: NDArray, values: NDArray, lengths: NDArray) -> Any:
+    scale = sqrt(keys.shape[-2])
+    return _grouped(scale=lambda d, h, h_kv: scale)(q, keys, values, lengths)
+
+
+def _exponentials(scores: NDArray, axis: int = -1) -> NDArray:
+    y: NDArray = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return y
+
+
+def _one_sum(scores: NDArray, axis: int = -1) -> NDArray:
+    e = _exponentials(scores, axis)
+    y: NDArray = e / e.sum()
+    return y
+
+
 def _taken_in_turns(q: NDArray, keys: NDArray, values: NDArray, lengths: NDArray) -> Any:
     """Put heads i and i + h_kv into a group, and take groups apart as neighbours."""
     b, h, n_q, _ = q.shape
@@ -223,6 +239,25 @@ def _taken_in_turns(q: NDArray, keys: NDArray, values: NDArray, lengths: NDArray
 def _rows_first(y: NDArray, h_kv: int) -> NDArray:
     b, h, n_q, d_v = y.shape
     return y.swapaxes(1, 2).reshape(b, n_q, h * d_v)
+
+
+def _of_head(which: Callable[[NDArray, int], NDArray]) -> Callable[..., Any]:
+    """Look up each query head's keys by a number that may be too large."""
+
+    def attend(q: NDArray, keys: NDArray, values: NDArray, lengths: NDArray) -> Any:
+        h, h_kv = q.shape[1], keys.shape[1]
+        asked = which(np.arange(h), h_kv if which is _by_count else h // h_kv)
+        return _grouped()(q, keys[:, asked], values[:, asked], lengths)
+
+    return attend
+
+
+def _by_count(heads: NDArray, h_kv: int) -> NDArray:
+    return heads // h_kv
+
+
+def _by_rest(heads: NDArray, group_size: int) -> NDArray:
+    return heads % group_size
 
 
 _FULL = _places(lambda lengths, n_q, n_max: np.full((len(lengths), n_q), n_max))
@@ -247,6 +282,17 @@ _WRONG = [
         _grouped(share=_first_head),
         "the first head of keys for all | All your query heads ask the first head of keys. → Which "
         "one does head i ask, with g query heads in a group?",
+    ),
+    wrong(
+        _of_head(_by_count),
+        "divided by the number of heads of keys | Your query head i asks head i // h_kv. That is "
+        "right where a group has as many query heads as there are groups. → How many query heads "
+        "ask one head of keys?",
+    ),
+    wrong(
+        _of_head(_by_rest),
+        "the place in a group | Your query head i asks head i % g, which says where in its group "
+        "it stands. → Which group is it in?",
     ),
     wrong(
         _grouped(share=_mean_head),
@@ -288,6 +334,13 @@ _WRONG = [
     ),
     wrong(
         _grouped(
+            sees=_places(lambda lengths, n_q, n_max: lengths[:, None] - 1 - np.arange(n_q))
+        ),
+        "the newest first | Your first new token sees the whole text, and the last the least. → "
+        "Which of the new tokens stands at place `lengths − 1`?",
+    ),
+    wrong(
+        _grouped(
             sees=lambda lengths, n_q, n_max: (
                 np.arange(n_max) < _own(lengths, n_q)[..., None]
             ),
@@ -325,6 +378,15 @@ _WRONG = [
         _grouped(sees=lambda lengths, n_q, n_max: _own_place(lengths[:1], n_q, n_max)),
         "the first text's length for all | All your texts have the length of the first. → Which "
         "axis of the mask is that of the texts?",
+    ),
+    wrong(
+        _grouped(
+            sees=lambda lengths, n_q, n_max: _own_place(
+                np.full_like(lengths, lengths.min()), n_q, n_max
+            )
+        ),
+        "the shortest text's length for all | Your longer texts see no more than the shortest. → "
+        "What has to differ from text to text?",
     ),
     wrong(
         _cut_to_longest,
@@ -374,6 +436,21 @@ _WRONG = [
         _by_width_of_values,
         "the width of values | You divide by the root of the values' width. They have no part in a "
         "score. → Over how many columns does one dot product go?",
+    ),
+    wrong(
+        _by_number_of_places,
+        "the number of places | You divide by the root of the number of places in the cache. → "
+        "Over how many columns does one dot product go?",
+    ),
+    wrong(
+        _grouped(weigh=_exponentials),
+        "nothing divided | You sum values times exponentials, and divide by nothing. → What must "
+        "a query's weights sum to?",
+    ),
+    wrong(
+        _grouped(weigh=_one_sum),
+        "one sum for all | You divide by the sum of all exponentials, of every text, head and "
+        "query. → Over which axis must the weights sum to 1?",
     ),
     wrong(
         _grouped(axis=-2),
@@ -666,6 +743,44 @@ def _of_rows(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -
     return np.concatenate([q, k, v], axis=-1)
 
 
+def _by_three(total: int, h: int, h_kv: int) -> int:
+    return total // (3 * h)
+
+
+def _keys_once(total: int, h: int, h_kv: int) -> int:
+    return total // (h + h_kv)
+
+
+def _by_rows(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
+    width = w_qkv.shape[0] // n_heads
+    return _pooled(width=lambda *_: width)(w_qkv, n_heads, n_kv_heads, new_kv_heads)
+
+
+def _together(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
+    """Pool keys and values as if they were heads of one kind."""
+    width = w_qkv.shape[-1] // (n_heads + 2 * n_kv_heads)
+    q, kv = w_qkv[..., : n_heads * width], w_qkv[..., n_heads * width :]
+    pooled = _flat(_mean(_neighbours(_contiguous(kv, 2 * n_kv_heads), new_kv_heads)))
+    return np.concatenate([q, pooled], axis=-1)
+
+
+def _sharing_queries(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
+    return _pooled()(w_qkv, n_heads, n_kv_heads, n_heads // new_kv_heads)
+
+
+def _over_groups(heads: NDArray) -> NDArray:
+    return heads.mean(axis=-3)
+
+
+def _over_columns(heads: NDArray) -> NDArray:
+    return heads.mean(axis=-1)
+
+
+def _by_number_of_groups(heads: NDArray) -> NDArray:
+    y: NDArray = heads.sum(axis=-2) / heads.shape[-3]
+    return y
+
+
 def _size_of_groups(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
     return _pooled()(w_qkv, n_heads, n_kv_heads, n_kv_heads // new_kv_heads)
 
@@ -680,6 +795,31 @@ _POOL_WRONG = [
         _pooled(pool=lambda groups: groups.sum(axis=-2)),
         "the sum of a group | You add the heads of a group. Keys twice as large make scores twice "
         "as large. → What are heads to become that are alike?",
+    ),
+    wrong(
+        _pooled(pool=_by_number_of_groups),
+        "divided by the number of groups | You add the heads of a group and divide by the number "
+        "of groups. → How many heads have you added?",
+    ),
+    wrong(
+        _pooled(pool=_over_groups),
+        "the mean of the groups | You take the mean over the groups, and keep the heads of a group "
+        "apart. → Which axis is that of the heads within a group?",
+    ),
+    wrong(
+        _pooled(pool=_over_columns),
+        "one number a head | You take the mean over each head's columns, and keep all the heads. → "
+        "Which axis is that of the heads within a group?",
+    ),
+    wrong(
+        _together,
+        "keys and values in one group | You pool keys and values as one row of heads, and get half "
+        "as many as asked for. → Which heads of the result are to be keys, and which values?",
+    ),
+    wrong(
+        _sharing_queries,
+        "groups of query heads | You make h / `new_kv_heads` groups. So many query heads will "
+        "share a head of keys. → How many heads of keys are to be left?",
     ),
     wrong(
         _pooled(pool=lambda groups: groups[..., 0, :]),
