@@ -786,9 +786,9 @@ _COMPANY_WRONG = [
     ),
     wrong(
         _company(weights=_cut_and_divided),
-        "weights cut off, and divided again | You hide padding after the softmax and divide once "
-        "more. Where padding has far larger scores the weights of real tokens are 0 by then. → "
-        "What is to be hidden, so that nothing is lost: weights, or what they're made from?",
+        "weights cut off, and divided again | Where padding is large exponentials are 0 or "
+        "infinite, and 0/0 and ∞/∞ are NaN. That's so if padding is hidden after they've been "
+        "taken, or if no maximum is subtracted. → Which scores are to count for the maximum?",
     ),
     wrong(
         _company(weights=lambda s, real: softmax(np.where(real[:, None, :], s, -1e4))),
@@ -796,7 +796,11 @@ _COMPANY_WRONG = [
         "Which number is below all scores?",
     ),
     wrong(
-        _company(weights=_no_maximum),
+        _company(
+            weights=_no_maximum,
+            mean=lambda h, real: np.where(real[..., None], h, 0.0).sum(axis=1)
+            / real.sum(axis=1)[:, None],
+        ),
         "no maximum subtracted | You exponentiate scores as they are: of very low ones nothing is "
         "left, and 0/0 is NaN. → What did the broken program subtract first?",
     ),
@@ -1249,19 +1253,10 @@ _HALF_WRONG = [
         "subtraction is no exponential above 1?",
     ),
     wrong(
-        _halves(then=lambda scores: np.clip(scores, -80, 80)),
+        _halves(then=lambda scores: np.minimum(scores, scores.dtype.type(80))),
         "cut off at 80 | You cut scores off where float32 ends, so that exponentials have room. "
         "All above are the same to you, then. → What can be subtracted from all scores of a row?",
     ),
-    *[
-        wrong(
-            _halves(then=lambda scores, most=most: np.minimum(scores, most)),
-            f"at most {most} | You cut scores off so that their exponentials have room. All above "
-            f"{most} are the same to you, then. → Which change of a row's scores leaves its "
-            "weights as they are?",
-        )
-        for most in (11, 80)
-    ],
     wrong(
         _halves(shift=lambda scores, mask: scores, out=lambda y: np.nan_to_num(y).astype(y.dtype)),
         "NaN made 0 | You make zeros of NaN at the end. A query that may look at nothing is right "
