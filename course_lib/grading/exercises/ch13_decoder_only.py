@@ -115,6 +115,17 @@ def _counted(
     return count
 
 
+def _one_layer_of(part: int) -> Callable[[Config], Any]:
+    """Count one of the parts for a single layer, and sum up."""
+
+    def count(config: Config) -> Any:
+        parts = list(_counted()(config)[:4])
+        parts[part] //= config["num_hidden_layers"]
+        return (*parts, sum(parts))
+
+    return count
+
+
 def _of_one_layer(config: Config) -> Any:
     embeddings, attention, mlp, norms, total = _counted()(config)
     n_layers = config["num_hidden_layers"]
@@ -158,8 +169,7 @@ _CASES = [
         _config(11, 16, 3, 8, 20, num_key_value_heads=2, tie_word_embeddings=False),
     ),
     case(
-        "keys that are missing | Your program stops where a key is missing. → Which method of a "
-        "dictionary returns None then?",
+        "keys that are missing | what they mean then",
         _config(9, 16, 2, 4, 15),
     ),
     case(
@@ -244,7 +254,7 @@ _WRONG = [
     wrong(
         _counted(heads=_by_key),
         "keys that are missing | Your program stops where a key is missing. → Which method of a "
-        "dictionary doesn't mind?",
+        "dictionary returns None then?",
     ),
     wrong(
         _counted(tied_of=lambda config: bool(config.get("tie_word_embeddings", True))),
@@ -354,6 +364,16 @@ _WRONG = [
         _counted(heads=_by_keys),
         "d/h_kv for the width of a head | You divide d by the number of heads of keys. → Whose "
         "heads share the width d, if nothing else is said?",
+    ),
+    wrong(
+        _one_layer_of(1),
+        "attention of one layer | Your networks are those of the whole model, and attention is "
+        "that of one layer. → How many layers has the model?",
+    ),
+    wrong(
+        _one_layer_of(2),
+        "the network of one layer | Your attention is that of the whole model, and the network is "
+        "that of one layer. → How many layers has the model?",
     ),
     wrong(
         _of_one_layer,

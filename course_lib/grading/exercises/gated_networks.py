@@ -223,9 +223,9 @@ _GATED_WRONG = [
         "half does the text call the gate's?",
     ),
     wrong(
-        _gated(join=lambda bend, g, up: g * _sigmoid(up) if bend is silu else bend(g) * up),
-        "the sigmoid of the other half | For SiLU you multiply the gate by the sigmoid of the "
-        "other half. → Which number goes into the sigmoid in g·σ(g)?",
+        _gated(join=lambda bend, g, up: g * _sigmoid(up)),
+        "the sigmoid of the other half | You multiply the gate by the sigmoid of the other "
+        "half, as torch's `glu` does. → Which number goes into the sigmoid in g·σ(g)?",
     ),
     wrong(
         _before,

@@ -120,6 +120,11 @@ def _pre(x: NDArray, f: Any, norm: Any) -> Any:
     return x + f(norm(x))
 
 
+def _without_keepdims(scores: NDArray) -> NDArray:
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1))
+
+
 def _causal(n: int) -> NDArray:
     return np.tri(n, dtype=bool)
 
@@ -143,6 +148,8 @@ def _block(
     turn: Callable[[NDArray, NDArray], NDArray] = _turned,
     turns: str = "qk",
     turn_first: bool = False,
+    backwards: str = "",
+    angle_width: Callable[[int, int, int], int] = lambda width, d, h: width,
     raw: str = "",
     share: Callable[[NDArray, int], NDArray] = _grouped,
     scale: Callable[[int, int, int, int], float] = lambda width, d, h, h_kv: sqrt(width),
@@ -182,11 +189,14 @@ def _block(
             read = {letter: x if letter in raw else y for letter in heads}
             z = {letter: split(linear(read[letter], w[letter]), h) for letter, h in heads.items()}
             width = z["q"].shape[-1]
-            at = angles(y.shape[-2], width, base_of(base))
+            at = np.zeros((y.shape[-2], width // 2))
+            some = angles(y.shape[-2], angle_width(width, y.shape[-1], n_heads), base_of(base))
+            at[:, : some.shape[1]] = some[:, : width // 2]
             if turn_first:
                 z |= {letter: _as_a_whole(z[letter], base) for letter in turns}
             else:
-                z |= {letter: turn(z[letter], at) for letter in turns}
+                signs = {letter: -1.0 if letter in backwards else 1.0 for letter in turns}
+                z |= {letter: turn(z[letter], sign * at) for letter, sign in signs.items()}
             k, v = (share(z[letter], n_heads // n_kv_heads) for letter in "kv")
             scores = z["q"] @ k.swapaxes(-2, -1)
             scores = scores / scale(width, y.shape[-1], n_heads, n_kv_heads)
@@ -408,6 +418,13 @@ _WRONG = [
         "vector of the dictionary does your function never use?",
     ),
     wrong(
+        _block(
+            rms=lambda x, gamma, eps: x / np.sqrt((x**2).mean(axis=-2, keepdims=True) + eps) * gamma
+        ),
+        "the mean square of all tokens | Your norms take the mean over the tokens, so that each "
+        "token depends on later ones. → Which axis holds the numbers of one token?",
+    ),
+    wrong(
         _block(rms=_centred),
         "layer norm | You subtract the mean. In spite of their names the norms have no β, and "
         "are RMSNorm. → What does RMSNorm do with a token's mean?",
@@ -448,6 +465,18 @@ _WRONG = [
         _wide_frequencies,
         "frequencies for the width d | Your program runs only where a head is as wide as the "
         "model: you ask for the frequencies of d columns. → How wide is what you rotate?",
+    ),
+    wrong(
+        _block(angle_width=lambda width, d, h: d // h),
+        "frequencies for the width d/h | Where a head is d/h wide you're right. Where it's wider "
+        "you have too few frequencies, so that some pairs aren't rotated. → How wide is what you "
+        "rotate?",
+    ),
+    wrong(
+        _block(backwards="k"),
+        "keys backwards | You rotate keys in the other direction than queries, so that scores "
+        "depend on the sum of two positions and not on their difference. → What is the sign of the "
+        "positions of keys?",
     ),
     wrong(
         _block(turns=""),
@@ -618,6 +647,12 @@ _WRONG = [
         _block(late=True),
         "masked after the softmax | You set weights to 0 after the softmax, so that later tokens "
         "still have their share of the sum. → What has to be hidden, before which step?",
+    ),
+    wrong(
+        _block(weigh=_without_keepdims),
+        "keepdims forgotten | Your exponentials are divided by sums that have lost their last "
+        "axis, so that with one head each weight gets the sum of another row, and with more the "
+        "shapes hardly ever fit. → What keeps an axis of length 1?",
     ),
     wrong(
         _block(weigh=lambda s: softmax(s, axis=-2)),

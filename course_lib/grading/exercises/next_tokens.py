@@ -140,7 +140,7 @@ _LOSS_CASES = [
     ),
     case(
         "packed and padded, <eos> between | a token without bytes",
-        _packed("AAABBBB.", "CCDDDDDD", "EEEEEFFF"),
+        _packed("AAABBBB.", "CCDDDDDD", "FFFFFEEE"),
     ),
     case("padding in front | padding predicts nothing", _packed("..AAAA", "BBBBBB")),
     case("a text that is one token long | it adds nothing", _packed("AAABCC")),
@@ -316,6 +316,16 @@ _LOSS_WRONG = [
         _loss(counted=_not_padding),
         "across the border | You let the last token of a text predict the first of the next, "
         "which is another text. → Which two entries of `documents` must be equal?",
+    ),
+    wrong(
+        _loss(
+            counted=lambda documents: (
+                (documents[:, 1:] <= documents[:, :-1]) & (documents[:, 1:] != -1)
+            )
+        ),
+        "numbers that may fall | Where the numbers of texts grow along a row you're right. Where a "
+        "smaller number follows, you take it for the same text. → What must hold for two numbers "
+        "of one text?",
     ),
     wrong(
         _loss(counted=_same_text),
@@ -596,7 +606,8 @@ class Probed:
         True in row i and column j where place i looks at place j.
     vocab_size, seed : int
     alike : bool, default False
-        Whether all tokens but number 2 are the same to the model.
+        Whether all tokens but one are the same to a place: but number 2 to even places, and
+        number 4 to odd ones.
     noise : float, default 0
         Rounding: how far any token moves all outputs.
     weak : float, default 1
@@ -628,9 +639,11 @@ class Probed:
     ) -> None:
         rng = np.random.default_rng([seed, 6])
         self._name, self._seen, self._noise, self._width = name, seen, noise, width
-        self._tokens = rng.permutation(np.linspace(-1.5, 1.5, vocab_size))
+        n = len(seen)
+        self._tokens = np.tile(rng.permutation(np.linspace(-1.5, 1.5, vocab_size)), (n, 1))
         if alike:
-            self._tokens[:] = np.where(np.arange(vocab_size) == 2, 1.0, -0.5)
+            special = np.where(np.arange(n) % 2 == 0, 2, 4)
+            self._tokens = np.where(np.arange(vocab_size) == special[:, None], 1.0, -0.5)  # (n, V)
         signs = np.where(np.add.outer(*(np.arange(len(seen)),) * 2) % 3 == 0, -1.0, 1.0)
         self._places = signs * rng.uniform(0.5, 1.5, seen.shape)
         self._places[:, 0] *= weak
@@ -648,9 +661,10 @@ class Probed:
             raise ValueError(f"the model takes ids of shape ({n},); got {ids.shape}")
         if ids.dtype.kind not in "iu":
             raise ValueError(f"the model takes whole numbers as ids; got {ids.dtype}")
-        if ids.min() < 0 or ids.max() >= len(self._tokens):
-            raise IndexError(f"the model has tokens 0 to {len(self._tokens) - 1}; got {ids}")
-        moved = np.where(self._seen, np.tanh(self._places * self._tokens[ids]), 0.0)  # (n, n)
+        vocab_size = self._tokens.shape[1]
+        if ids.min() < 0 or ids.max() >= vocab_size:
+            raise IndexError(f"the model has tokens 0 to {vocab_size - 1}; got {ids}")
+        moved = np.where(self._seen, np.tanh(self._places * self._tokens[:, ids]), 0.0)  # (n, n)
         even, odd = moved[:, ::2].sum(axis=1), moved[:, 1::2].sum(axis=1)
         columns = [even + odd] if self._width == 1 else [even, odd, -odd, -even]
         output = np.stack(columns, axis=1)
@@ -798,6 +812,17 @@ def _by_table(seen: NDArray, wrong: Callable[[NDArray], bool]) -> int:
     return 1 if not np.triu(seen, 1).any() else (0 if wrong(seen) else 2)
 
 
+def _stops_early(model: Any, ids: NDArray, vocab_size: int) -> Any:
+    before, n = model(ids), len(ids)
+    seen = np.zeros((n, n), dtype=bool)
+    for j in range(n):
+        for other in range(vocab_size):
+            seen[:, j] = _moved(model(np.where(np.arange(n) == j, other, ids)), before)
+            if seen[:, j].any():
+                break
+    return seen, _no_later(seen), _family(_no_later(seen), seen)
+
+
 def _to_the_last_try(model: Any, ids: NDArray, vocab_size: int) -> Any:
     before, n = model(ids), len(ids)
     seen = np.zeros((n, n), dtype=bool)
@@ -838,6 +863,11 @@ _PROBE_WRONG = [
         "A single try isn't enough, either. → Which numbers are token ids?",
     ),
     wrong(
+        _stops_early,
+        "stopped at the first success | You stop at the first token that moves any output. Another "
+        "one may move others. → When can you be sure that an output doesn't depend on token j?",
+    ),
+    wrong(
         _to_the_last_try,
         "compared with the try before | You compare each try with the one before, so that putting "
         "a token back looks like an influence of the next. → With which outputs is every try to be "
@@ -845,8 +875,13 @@ _PROBE_WRONG = [
     ),
     wrong(
         _probe(moved=lambda a, b: (np.abs(a - b) > 1e-2).any(axis=-1)),
-        "too coarse | An influence of 10⁻⁴ is too small for you to be seen. → From which size on "
-        "does the text call a difference an influence?",
+        "too coarse | You miss an influence of 10⁻⁴: what you compare with is too large. → From "
+        "which size on does the text count a difference?",
+    ),
+    wrong(
+        _probe(table=np.tril),
+        "only later outputs | Your table is False above its diagonal, as if only later outputs "
+        "could move. In an encoder earlier ones do, too. → Which rows of a column do you fill?",
     ),
     wrong(
         _probe(moved=lambda a, b: (a != b).any(axis=-1)),
