@@ -153,8 +153,8 @@ def parameter_shares(models: Mapping[str, Mapping[str, int]]) -> Plot:
                 beside = shares[i, j - 1] if j else 100.0
                 if 1 <= share < 9 <= beside:  # too narrow for its number, which stands above
                     axes.annotate(
-                        f"{share:.0f} %", (start + share / 2, place + 0.275), xytext=(0, 1),
-                        textcoords="offset points", ha="center", va="bottom", color=colour,
+                        f"{share:.0f} %", (start, place + 0.275), xytext=(1, 1),
+                        textcoords="offset points", ha="left", va="bottom", color=colour,
                         fontsize=10.5, fontweight="bold",
                     )  # fmt: skip
                 if share >= 9:
