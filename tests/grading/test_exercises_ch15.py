@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from course_lib.grading.exercises import (
     clinic_texts,
     sentence_vectors,
 )
-from course_lib.grading.model import Case
+from course_lib.grading.model import Case, Exercise
 from course_lib.reference import attention, language_modelling
 from course_lib.reference import sentence_embeddings as library
 from course_lib.tokenizers.wordpiece import WordPiece
@@ -120,9 +122,10 @@ def test_a_healthy_mark_is_the_librarys_cross_entropy_and_nothing_leaks(case: Ca
     np.testing.assert_allclose(loss, expected)
     changed = {**given, "ids": ids.copy()}
     changed["ids"][:, -1] = (ids[:, -1] + 1) % len(given["table"])
+    alike = bool((given["table"] == given["table"][0]).all())  # then nothing can be seen of it
     for function, leaks in ((clinic_attention.marks, False), (clinic_attention.marks_broken, True)):
         before, after = function(**given)[0], function(**changed)[0]
-        assert np.allclose(before[:, :-1], after[:, :-1]) is not leaks
+        assert np.allclose(before[:, :-1], after[:, :-1]) is not (leaks and not alike)
 
 
 @pytest.mark.parametrize("case", PADDING.cases, ids=by_name)
@@ -164,6 +167,8 @@ def test_the_cases_in_half_overflow_where_they_say() -> None:
         assert np.isinf(large["q"] @ large["k"].T).any()
     scores = large["q"].astype(float) @ large["k"].T.astype(float) / 8
     assert np.abs(scores).max() < 65_504
+    many = given["70,000 equal scores"]
+    assert len(many["k"]) > float(np.finfo(np.float16).max)
 
 
 @pytest.mark.parametrize("case", TOKENS.cases, ids=by_name)
@@ -179,9 +184,84 @@ def test_ids_are_those_of_the_librarys_wordpiece(case: Case) -> None:
 def test_a_patient_with_one_repair_is_told_which_two_faults_are_left() -> None:
     mistakes = {m.name: m.wrong for m in PADDING.misconceptions}
     text = words(check(PADDING.id, mistakes["one norm for the batch, padding counted"]))
-    assert "Two faults are left: one mean and one variance are taken of the whole batch" in text
+    assert "Two faults are left: one token ten times larger makes all the others small" in text
     text = words(check(PADDING.id, mistakes["padding read"]))
-    assert "One fault is left: real tokens attend to padding" in text
+    assert "One fault is left: what real tokens read moves" in text
+
+
+@pytest.mark.parametrize("patient", [MARKS, PADDING, SIDES, HALF, TOKENS], ids=lambda e: e.id)
+def test_neither_a_hint_nor_the_feedback_on_a_patient_as_it_was_shows_its_cure(
+    patient: Exercise,
+) -> None:
+    """Cures are what stands in the solution and not in the broken program."""
+    solved = inspect.getsource(getattr(answers("15"), patient.function))
+    broken = inspect.getsource(ch15_real_models.BROKEN[patient.id])
+    (first,) = [m for m in patient.misconceptions if m.wrong is ch15_real_models.BROKEN[patient.id]]
+    parts = r"np\.\w+\(|\.astype\(|\.mean\(|\.lower\(|axis=-?\d|k=\d|ids\[[^\]]*\]"
+    cures = set(re.findall(parts, solved)) - set(re.findall(parts, broken))
+    for text in (first.hint, *patient.hints):
+        shown = {cure for cure in cures if cure in text} - {"np.arange("}
+        assert not shown, (shown, text)
+
+
+def test_marks_that_are_mended_one_by_one_earn_points_one_by_one() -> None:
+    mistakes = {m.name: m.wrong for m in MARKS.misconceptions}
+    kept = ["one token ahead, its own token", "one token ahead"]
+    points = [check(MARKS.id, mistakes[name]).points for name in ("the program as it was", *kept)]
+    assert points[0] < points[1] < points[2] < MARKS.points
+
+
+def attention_of_the_quick(checkpoint: dict[str, Any], layer: int, find: Any) -> Any:
+    """A student's program that looks for names by `find`."""
+    stems = (f"encoder.layer.{layer}.attention.", f"layers.{layer}.self_attn.")
+    if find(f"h.{layer}.attn.c_attn.weight", checkpoint) is not None:
+        w = find(f"h.{layer}.attn.c_attn.weight", checkpoint).T
+        b = find(f"h.{layer}.attn.c_attn.bias", checkpoint)
+        out = [find(f"h.{layer}.attn.c_proj.{kind}", checkpoint) for kind in ("weight", "bias")]
+        return (*np.split(w, 3), out[0].T, np.stack([*np.split(b, 3), out[1]]))
+    names = [stems[0] + part for part in ("self.query", "self.key", "self.value", "output.dense")]
+    if find(f"{names[0]}.weight", checkpoint) is None:
+        names = [f"{stems[1]}{letter}_proj" for letter in "qkvo"]
+    weights = [find(f"{name}.weight", checkpoint) for name in names]
+    biases = [find(f"{name}.bias", checkpoint) for name in names]
+    zeros = np.zeros(len(weights[0]))
+    return (*weights, np.stack([zeros if b is None else b for b in biases]))
+
+
+@pytest.mark.parametrize(
+    ("fits", "said"),
+    [
+        (lambda known, name: known.endswith(name), "`draft_layers.1` ends with `layers.1`"),
+        (lambda known, name: f".{name}" in f".{known}", "`.weight_scale` is another tensor"),
+        (lambda known, name: name in known, "anywhere inside a file's"),
+        (
+            lambda known, name: known.removesuffix(name) in ("", "bert.", "model.", "transformer."),
+            "a few words that may stand in front",
+        ),
+    ],
+    ids=["ends alike", "goes on", "anywhere", "a few prefixes"],
+)
+def test_a_name_that_looks_alike_is_told_from_the_right_one(fits: Any, said: str) -> None:
+    def find(name: str, checkpoint: dict[str, Any]) -> Any:
+        return next((w for known, w in checkpoint.items() if fits(known, name)), None)
+
+    def attention_weights(checkpoint: dict[str, Any], layer: int) -> Any:
+        return attention_of_the_quick(checkpoint, layer, find)
+
+    report = check(NAMES.id, attention_weights)
+    assert report.points == pytest.approx(NAMES.points * 6 / 7, abs=0.01)
+    assert said in words(report)
+
+
+def test_the_opposite_of_a_query_is_found_though_rounding_takes_it_below_minus_1() -> None:
+    rng = np.random.default_rng(0)
+    queries = rng.normal(size=(400, 3))
+    below = 0
+    for query in queries:
+        indices, scores = sentence_vectors.search(query[None], -2 * query[None], 1)
+        assert indices.tolist() == [[0]]
+        below += int(scores[0, 0] < -1)
+    assert below  # so −1 for a default would lose some
 
 
 def test_the_librarys_own_functions_refuse() -> None:

@@ -390,23 +390,30 @@ _WRONG = [
         "case?",
     ),
     wrong(
-        _read(find=_alone, absent=AttributeError),
-        "nothing before the name, and None found | Your program looks for a name exactly as the "
-        "table has it. Where a file has something in front it finds None, and works on. → What "
-        "stands before `layers.2` in the third case?",
-    ),
-    wrong(
         _read(find=_few_prefixes),
         "a few prefixes | Your program knows a few words that may stand in front, or one of any "
         "kind, and the last file has others. → Which part of a name is the same, whatever stands "
         "before it?",
     ),
-    wrong(
-        _read(find=_few_prefixes, absent=AttributeError),
-        "a few prefixes, and None found | Your program knows a few words that may stand in front, "
-        "or one of any kind. The last file has others, and what you look for there is None. → "
-        "Which part of a name is the same, whatever stands before it?",
-    ),
+    *[  # what None does is told by the error that it ends in
+        mistake
+        for error in (AttributeError, TypeError)
+        for mistake in (
+            wrong(
+                _read(find=_alone, absent=error),
+                f"nothing before the name, and None: {error.__name__} | Your program looks for a "
+                "name exactly as the table has it. Where a file has something in front it finds "
+                "None, and works on. → What stands before `layers.2` in the third case?",
+            ),
+            wrong(
+                _read(find=_few_prefixes, absent=error),
+                f"a few prefixes, and None: {error.__name__} | Your program knows a few words that "
+                "may stand in front, or one of any kind. The last file has others, and what you "
+                "look for there is None. → Which part of a name is the same, whatever stands "
+                "before it?",
+            ),
+        )
+    ],
     *[
         wrong(
             _read(find=_pick(fits, which)),
