@@ -399,6 +399,18 @@ OTHERS = "for other in range(vocab_size):"
             [(OTHERS, "for other in range(2):")],
             "one other token",
         ),
+        (
+            PROBE,
+            "probe",
+            [("|= moved.any(axis=-1)", "= moved.any(axis=-1)\n            if moved.any(): break")],
+            "stopped at the first success",
+        ),
+        (
+            LOSS,
+            "next_token_loss",
+            [("documents[:, 1:] == ", "documents[:, 1:] <= ")],
+            "numbers that may fall",
+        ),
         (BUG, "gpt2_block", [("1e-5", "1e-6")], "ε = 10⁻⁶"),
         (BUG, "gpt2_block", [("1e-5", "1e-12")], "no ε"),
     ],
