@@ -372,8 +372,8 @@ _TILES_WRONG = [
     wrong(
         _kinds(judge=_four_corners),
         "four corners | You look at the four corners of a tile. The band that a window leaves may "
-        "run through a wide tile and touch none. → How far back are a tile's keys, at least and at "
-        "most?",
+        "run through a tile and touch none of them. → How far back are a tile's keys, at least and "
+        "at most?",
     ),
     wrong(
         _kinds(window_of=lambda window: None),

@@ -137,7 +137,7 @@ _CASES = [
     ),
     case(
         "6 layers, 8 heads on 2 of keys | what is shared is kept once",
-        _plan(_config(6, 96, 8, num_key_value_heads=2, head_dim=12), 50, 200_000, 40_000),
+        _plan(_config(6, 96, 8, num_key_value_heads=2, head_dim=12), 50, 200_000, 4000),
     ),
     case("keys that are missing | what they mean then", _plan(_config(3, 60, 5), 7, 30_000, 9000)),
     case(
@@ -182,6 +182,10 @@ def _spread_out(config: Config, n_tokens: int, memory: int, n_parameters: int) -
 def _tokens_that_fit(config: Config, n_tokens: int, memory: int, n_parameters: int) -> Any:
     per_token, cache, _ = _planned()(config, n_tokens, memory, n_parameters)
     return per_token, cache, _beside(memory, 2 * n_parameters, per_token)
+
+
+def _weights_of_each_layer(config: Config, n_tokens: int, memory: int, n_parameters: int) -> Any:
+    return _planned()(config, n_tokens, memory, n_parameters * config["num_hidden_layers"])
 
 
 def _longest_trained(config: Config, n_tokens: int, memory: int, n_parameters: int) -> Any:
@@ -342,6 +346,11 @@ _WRONG = [
         _planned(weights=lambda n_parameters: 16 * n_parameters),
         "bits of the weights | You subtract the weights' bits from bytes. → How many bytes are 16 "
         "bits?",
+    ),
+    wrong(
+        _weights_of_each_layer,
+        "weights times layers | You count the model's parameters once for each layer. → Of how "
+        "many layers are they the parameters?",
     ),
     wrong(
         _tokens_that_fit,

@@ -439,8 +439,8 @@ _WRONG = [
     ),
     wrong(
         _by_number_of_places,
-        "the number of places | You divide by the root of the number of places in the cache. → "
-        "Over how many columns does one dot product go?",
+        "the number of keys | You divide by the root of the number of keys. How many there are has "
+        "no part in a single score. → Over how many columns does one dot product go?",
     ),
     wrong(
         _grouped(weigh=_exponentials),
@@ -743,17 +743,18 @@ def _of_rows(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -
     return np.concatenate([q, k, v], axis=-1)
 
 
-def _by_three(total: int, h: int, h_kv: int) -> int:
-    return total // (3 * h)
+def _of_width(width: Callable[[NDArray, int, int], int]) -> Callable[..., Any]:
+    """Cut by a width that isn't a head's, as far as that goes."""
 
+    def convert(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
+        w = width(w_qkv, n_heads, n_kv_heads)
+        q, k, v = np.split(w_qkv, [n_heads * w, (n_heads + n_kv_heads) * w], axis=-1)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the mean of no heads
+            k, v = (x.reshape(*x.shape[:-1], new_kv_heads, -1, w).mean(axis=-2) for x in (k, v))
+        return np.concatenate([q, _flat(k), _flat(v)], axis=-1)
 
-def _keys_once(total: int, h: int, h_kv: int) -> int:
-    return total // (h + h_kv)
-
-
-def _by_rows(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
-    width = w_qkv.shape[0] // n_heads
-    return _pooled(width=lambda *_: width)(w_qkv, n_heads, n_kv_heads, new_kv_heads)
+    return convert
 
 
 def _together(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
@@ -762,6 +763,10 @@ def _together(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) 
     q, kv = w_qkv[..., : n_heads * width], w_qkv[..., n_heads * width :]
     pooled = _flat(_mean(_neighbours(_contiguous(kv, 2 * n_kv_heads), new_kv_heads)))
     return np.concatenate([q, pooled], axis=-1)
+
+
+def _sharing_before(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
+    return _pooled()(w_qkv, n_heads, n_kv_heads, n_heads // n_kv_heads)
 
 
 def _sharing_queries(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
@@ -820,6 +825,27 @@ _POOL_WRONG = [
         _sharing_queries,
         "groups of query heads | You make h / `new_kv_heads` groups. So many query heads will "
         "share a head of keys. → How many heads of keys are to be left?",
+    ),
+    wrong(
+        _sharing_before,
+        "as many groups as a group had | You make h / h_kv groups. So many query heads have shared "
+        "a head of keys until now. → How many heads of keys are to be left?",
+    ),
+    wrong(
+        _of_width(lambda w_qkv, h, h_kv: w_qkv.shape[-1] // (3 * h)),
+        "the width by three times h | Your width of a head is that of a layer with as many heads "
+        "of keys as of queries. → How many heads lie side by side in all?",
+    ),
+    wrong(
+        _of_width(lambda w_qkv, h, h_kv: w_qkv.shape[-1] // (h + h_kv)),
+        "the width by h + h_kv | Your width of a head leaves out the keys or the values when it "
+        "counts the heads. → How many heads lie side by side in all?",
+    ),
+    wrong(
+        _of_width(lambda w_qkv, h, h_kv: w_qkv.shape[0] // h),
+        "the width from the rows | You take d / h for the width of a head, from the number of "
+        "rows. It isn't given that heads are d / h wide, and a bias has no rows. → What do the "
+        "columns tell you?",
     ),
     wrong(
         _pooled(pool=lambda groups: groups[..., 0, :]),
