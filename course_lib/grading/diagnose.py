@@ -114,7 +114,8 @@ def _factor(a: NDArray[Any], b: NDArray[Any], equal: Test) -> str:
         return ""
     if np.isclose(factor, -1):
         return "has the wrong sign throughout."
-    return f"is {factor:.4g} times the right one throughout."
+    digits = 4 if f"{factor:.4g}" != "1" else 8  # "1 times" would say that it's right
+    return f"is {factor:.{digits}g} times the right one throughout."
 
 
 def _offset(a: NDArray[Any], b: NDArray[Any], equal: Test) -> str:

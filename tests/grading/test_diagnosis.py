@@ -179,6 +179,11 @@ def seen(student: Callable[..., Any], x: Any = ROWS, reference: Any = plus_mean)
 
 OBSERVATIONS: dict[str, tuple[Callable[..., Any], Any, str]] = {
     "factor": (lambda x: 2.5 * exact(x), ROWS, "is 2.5 times the right one throughout."),
+    "factor near 1": (
+        lambda x: 0.99998 * exact(x),
+        ROWS,
+        "is 0.99998 times the right one throughout.",
+    ),
     "sign": (lambda x: -exact(x), ROWS, "has the wrong sign throughout."),
     "offset": (lambda x: exact(x) + 7, ROWS, "differs from the right one by 7 throughout."),
     "transposed": (lambda x: exact(x).T, SQUARE, "is the right one transposed."),
