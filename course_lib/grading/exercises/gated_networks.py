@@ -249,9 +249,8 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(silu=_sigmoid, gelu=lambda x: 0.5 * (1.0 + _erf(x / sqrt(2.0)))),
-        "the share without its number | Your gates stay between 0 and 1: σ(g) or Φ(g). That's "
-        "the gate of an LSTM, or of a GLU. → By what are these shares multiplied in SiLU and "
-        "GELU?",
+        "the share without its number | Your gates stay between 0 and 1, as in an LSTM or a "
+        "GLU: the factor g is missing. → By what are these shares multiplied in SiLU and GELU?",
     ),
     wrong(
         _gated(silu=_sigmoid),
@@ -270,8 +269,8 @@ _GATED_WRONG = [
     ),
     wrong(
         _gated(choose=lambda gate: "gelu_tanh" if gate == "gelu" else gate),
-        'GELU by tanh for both | For "gelu" you return the approximation by tanh. It\'s off by up '
-        "to 5·10⁻⁴. → How is Φ written with the error function, which `math.erf` computes?",
+        'GELU by tanh for both | For "gelu" you return the approximation by tanh. It\'s off by '
+        "up to 5·10⁻⁴. → Which function does the exact formula use in place of tanh?",
     ),
     wrong(
         _gated(choose=lambda g: {"gelu": "gelu_tanh", "gelu_tanh": "gelu"}.get(g, g)),
@@ -287,12 +286,12 @@ _GATED_WRONG = [
     wrong(
         _gated(gelu_tanh=_tanh(lambda x: sqrt(2 / pi) * x + 0.044715 * x**3)),
         "√(2/π) on the first term only | In GELU by tanh √(2/π) multiplies g alone, and not the "
-        "cube. → Where does the bracket open in the formula?",
+        "cube. → Where does the bracket open in the formula of t?",
     ),
     wrong(
         _gated(gelu_tanh=_tanh(lambda x: 2 / pi * (x + 0.044715 * x**3))),
         "2/π without the root | In GELU by tanh you multiply by 2/π and not by its root. → "
-        "Which number stands before the bracket in the formula?",
+        "Which number stands before the bracket in the formula of t?",
     ),
     wrong(
         _gated(gelu_tanh=lambda x: x * _sigmoid(1.702 * x)),
@@ -329,12 +328,12 @@ _GATED_WRONG = [
     wrong(
         _gated(gelu_tanh=lambda x: 0.5 * x * (1.0 + sqrt(2.0 / pi) * np.tanh(x + 0.044715 * x**3))),
         "√(2/π) outside of tanh | In GELU by tanh you multiply the tanh by √(2/π), and not its "
-        "argument. → In which bracket does the factor stand?",
+        "argument. → Does the factor belong to t or to tanh(t)?",
     ),
     wrong(
         _gated(gelu_tanh=_tanh(lambda x: np.sqrt(2.0 / pi * (x + 0.044715 * x**3)))),
         "the root of everything | In GELU by tanh you take the root of the whole product, which "
-        "is NaN below 0. → Where does the root end in the formula?",
+        "is NaN below 0. → Where does the root end in the formula of t?",
     ),
     wrong(
         _gated(down=lambda h, w: h @ w.T),

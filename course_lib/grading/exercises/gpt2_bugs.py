@@ -266,7 +266,7 @@ _BENDS: list[_Step] = [
         "the bracket of GELU",
         _gelu_half,
         "in GELU √(2/π) multiplies y alone, and not the cube",
-        "Where does the bracket open in the formula of GELU by tanh?",
+        "Where does the bracket open in the formula of t?",
     ),
     (
         "another GELU",
