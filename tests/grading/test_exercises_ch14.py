@@ -220,6 +220,124 @@ def test_a_table_of_the_mask_has_no_room() -> None:
     assert "more than 2 GiB of memory" in words(report)
 
 
+def by_corners(n_q, n_k, block_q, block_k, window=None):  # type: ignore[no-untyped-def]
+    mask = seen(n_q, n_k, window) if n_k < 1000 else np.ones((1, 1), bool)
+    table = np.zeros((-(-n_q // block_q), -(-n_k // block_k)), int)
+    for i, j in np.ndindex(*table.shape):
+        rows = [i * block_q, min((i + 1) * block_q, n_q) - 1]
+        columns = [j * block_k, min((j + 1) * block_k, n_k) - 1]
+        corners = [mask[x % len(mask), y % len(mask[0])] for x in rows for y in columns]
+        table[i, j] = 2 if all(corners) else int(any(corners))
+    return table
+
+
+def judged(
+    n_q: int, n_k: int, block_q: int, block_k: int, window: int | None, *, hidden: Any, whole: Any
+) -> Any:
+    """Return the table from two rules on the places of a tile's first and last tokens."""
+    far = n_k if window is None else window
+    table = []
+    for first in range(n_k - n_q, n_k, block_q):
+        last = min(first + block_q, n_k) - 1
+        spans = [(low, min(low + block_k, n_k) - 1) for low in range(0, n_k, block_k)]
+        table.append(
+            [
+                0 if hidden(first, last, *span, far) else 1 + whole(first, last, *span, far)
+                for span in spans
+            ]
+        )
+    return np.array(table)
+
+
+def hidden(first: int, last: int, low: int, high: int, far: int) -> bool:
+    return low > last or high <= first - far
+
+
+def whole(first: int, last: int, low: int, high: int, far: int) -> bool:
+    return high <= first and low > last - far
+
+
+def hidden_by_the_last(n_q, n_k, block_q, block_k, window=None):  # type: ignore[no-untyped-def]
+    rule = lambda first, last, low, high, far: low > last or high <= last - far  # noqa: E731
+    return judged(n_q, n_k, block_q, block_k, window, hidden=rule, whole=whole)
+
+
+def whole_by_the_first(n_q, n_k, block_q, block_k, window=None):  # type: ignore[no-untyped-def]
+    rule = lambda first, last, low, high, far: high <= first and low > first - far  # noqa: E731
+    return judged(n_q, n_k, block_q, block_k, window, hidden=hidden, whole=rule)
+
+
+def first_and_last(n_q, n_k, block_q, block_k, window=None):  # type: ignore[no-untyped-def]
+    def rule(first: int, last: int, low: int, high: int, far: int) -> bool:
+        return not any(low <= own and high > own - far for own in (first, last))
+
+    return judged(n_q, n_k, block_q, block_k, window, hidden=rule, whole=whole)
+
+
+def pair_by_pair(outputs, lses):  # type: ignore[no-untyped-def]
+    output, lse = outputs[0], lses[0]
+    for other, theirs in zip(outputs[1:], lses[1:], strict=True):
+        top = np.maximum(lse, theirs)
+        a, b = np.exp(lse - top), np.exp(theirs - top)
+        output = (a[..., None] * output + b[..., None] * other) / (a + b)[..., None]
+        lse = top + np.log(a + b)
+    return output, lse
+
+
+def with_zero_times_nan(outputs, lses):  # type: ignore[no-untyped-def]
+    lse = np.logaddexp.reduce(lses, axis=0)
+    return (np.exp(lses - lse)[..., None] * outputs).sum(axis=0), lse
+
+
+def asked_by_get(config, n_tokens, memory, n_parameters):  # type: ignore[no-untyped-def]
+    h = config["num_attention_heads"]
+    h_kv = config.get("num_key_value_heads", h)
+    width = config.get("head_dim") or config["hidden_size"] // h
+    per_token = 4 * config["num_hidden_layers"] * h_kv * width
+    cache = per_token * min(n_tokens, config.get("sliding_window") or n_tokens)
+    return per_token, cache, max(memory - 2 * n_parameters, 0) // cache
+
+
+def groups_of_that_size(w_qkv, n_heads, n_kv_heads, new_kv_heads):  # type: ignore[no-untyped-def]
+    width = w_qkv.shape[-1] // (n_heads + 2 * n_kv_heads)
+    q, kv = np.split(w_qkv, [n_heads * width], axis=-1)
+    pooled = kv.reshape(*kv.shape[:-1], -1, new_kv_heads, width).mean(axis=-2)
+    return np.concatenate([q, pooled.reshape(*kv.shape[:-1], -1)], axis=-1)
+
+
+def by_count(q, keys, values, lengths):  # type: ignore[no-untyped-def]
+    b, h, n_q, d = q.shape
+    output = np.zeros((b, h, n_q, values.shape[-1]))
+    for text, head, i in np.ndindex(b, h, n_q):
+        n, asked = lengths[text] - n_q + i + 1, head // keys.shape[1]
+        scores = keys[text, asked, :n] @ q[text, head, i] / np.sqrt(d)
+        e = np.exp(scores - scores.max())
+        output[text, head, i] = e / e.sum() @ values[text, asked, :n]
+    return output
+
+
+@pytest.mark.parametrize(
+    ("exercise", "function", "name"),
+    [
+        (TILES, by_corners, "four corners"),
+        (TILES, hidden_by_the_last, "too old for the last query"),
+        (TILES, whole_by_the_first, "whole by the first query's window"),
+        (TILES, first_and_last, "the first and the last query"),
+        (MERGE, pair_by_pair, "nothing and nothing, in lse too"),
+        (MERGE, with_zero_times_nan, "0 times NaN"),
+        (CACHE, asked_by_get, "null isn't missing"),
+        (POOL, groups_of_that_size, "the size of a group"),
+        (GROUPED, by_count, "divided by the number of heads of keys"),
+    ],
+    ids=lambda x: x.replace(" ", "_") if isinstance(x, str) else "",
+)
+def test_what_a_reader_wrote_is_recognised(exercise: Any, function: Any, name: str) -> None:
+    report = check(exercise.id, function)
+    (mistake,) = [m for m in exercise.misconceptions if m.name == name]
+    assert not report.passed
+    assert words(mistake.hint.partition("→")[0]) in words(report)
+
+
 def test_the_librarys_own_functions_refuse() -> None:
     def tiled(q, k, v, block_q, block_k, window=None):  # type: ignore[no-untyped-def]
         return flash.flash_attention(q, k, v, None, True, block_q, block_k)
