@@ -344,8 +344,8 @@ _WRONG = [
     ),
     wrong(
         _planned(weights=lambda n_parameters: 16 * n_parameters),
-        "bits of the weights | You subtract the weights' bits from bytes. → How many bytes are 16 "
-        "bits?",
+        "bits of the weights | You subtract the weights, counted in bits, from bytes. → How many "
+        "bytes are 16 bits?",
     ),
     wrong(
         _weights_of_each_layer,
