@@ -343,6 +343,11 @@ _MARKS_WRONG = [
         "→ What did the broken program subtract from them first?",
     ),
     wrong(
+        _marks(mean=lambda chosen, ids: -np.log(np.exp(chosen) + 1e-12).mean()),
+        "a little added to p | You add a small number to each probability before the logarithm, "
+        "so that no loss is above some 28. → From what can the logarithm be taken without p?",
+    ),
+    wrong(
         _marks(mean=lambda chosen, ids: -np.log(np.exp(chosen).mean())),
         "the logarithm of a mean | You average probabilities and take the logarithm of that. → "
         "Of which numbers is the loss the mean?",
@@ -796,6 +801,11 @@ _COMPANY_WRONG = [
         "Which number is below all scores?",
     ),
     wrong(
+        _company(weights=lambda s, real: softmax(s - 1e4 * ~real[:, None, :])),
+        "10,000 subtracted | You subtract 10,000 from hidden scores, and real ones can lie further "
+        "below them than that. → Which number is below all scores?",
+    ),
+    wrong(
         _company(
             weights=_no_maximum,
             mean=lambda h, real: np.where(real[..., None], h, 0.0).sum(axis=1)
@@ -1082,6 +1092,14 @@ def _halves(
     return attended
 
 
+def _times_infinity(q: NDArray, k: NDArray, v: NDArray, mask: NDArray) -> Any:
+    with np.errstate(all="ignore"):
+        scores = _scaled_late(_wide(q), _wide(k)) * np.where(mask, np.float32(1), -np.inf)
+        peak = scores.max(axis=-1, keepdims=True)
+        exps = np.exp(scores - np.where(np.isinf(peak), 0, peak))
+        return (exps / _divide(exps.sum(axis=-1, keepdims=True)) @ _wide(v)).astype(np.float16)
+
+
 def _half_case(
     n_q: int, n_k: int, d: int, *, top: float, hidden: str = "", lead: tuple[int, ...] = (),
     even: bool = False, near: bool = False,
@@ -1251,6 +1269,20 @@ _HALF_WRONG = [
         "too little subtracted | You subtract something from each row, perhaps its mean or its "
         "smallest score, and what lies far above that is too large still. → After which "
         "subtraction is no exponential above 1?",
+    ),
+    wrong(
+        _halves(
+            shift=lambda scores, mask: (
+                scores - np.maximum(np.where(mask, scores, -np.inf).max(axis=-1, keepdims=True), 0)
+            )
+        ),
+        "a maximum of at least 0 | Your maximum can't be below 0: a row of very low scores becomes "
+        "zeros. → With which number does a search for a maximum begin?",
+    ),
+    wrong(
+        _times_infinity,
+        "scores times −∞ | You multiply hidden scores by −∞, and a negative one becomes +∞. → "
+        "Which function of numpy *chooses* between two numbers?",
     ),
     wrong(
         _halves(then=lambda scores: np.minimum(scores, scores.dtype.type(80))),

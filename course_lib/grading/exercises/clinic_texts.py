@@ -201,6 +201,11 @@ def _sorted_in_place(model: Model, prompts: list[NDArray], pad: int) -> Any:
     return _sides()(model, prompts, pad)
 
 
+def _cut_to_the_shortest(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
+    n = min(map(len, prompts))
+    return _sides()(model, [prompt[-n:] for prompt in prompts], pad)
+
+
 def _probabilities(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
     return softmax(_sides()(model, prompts, pad))
 
@@ -382,6 +387,12 @@ _SIDES_WRONG = [
         _by_id(side="right", lengths_of=_up_to_the_first),
         "right, up to the first pad | You put the padding on the right and take the first `pad` "
         "for a prompt's end. A prompt may hold that id as well. → What does `len` say of a prompt?",
+    ),
+    wrong(
+        _cut_to_the_shortest,
+        "cut to the shortest | You keep as many tokens of each prompt as the shortest has. There's "
+        "no padding then, and the beginnings of the others are lost. → What does the model know of "
+        "a prompt's first token?",
     ),
     wrong(
         _sorted_in_place,
