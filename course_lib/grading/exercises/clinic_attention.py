@@ -1092,14 +1092,6 @@ def _halves(
     return attended
 
 
-def _times_infinity(q: NDArray, k: NDArray, v: NDArray, mask: NDArray) -> Any:
-    with np.errstate(all="ignore"):
-        scores = _scaled_late(_wide(q), _wide(k)) * np.where(mask, np.float32(1), -np.inf)
-        peak = scores.max(axis=-1, keepdims=True)
-        exps = np.exp(scores - np.where(np.isinf(peak), 0, peak))
-        return (exps / _divide(exps.sum(axis=-1, keepdims=True)) @ _wide(v)).astype(np.float16)
-
-
 def _half_case(
     n_q: int, n_k: int, d: int, *, top: float, hidden: str = "", lead: tuple[int, ...] = (),
     even: bool = False, near: bool = False,
@@ -1278,11 +1270,6 @@ _HALF_WRONG = [
         ),
         "a maximum of at least 0 | Your maximum can't be below 0: a row of very low scores becomes "
         "zeros. → With which number does a search for a maximum begin?",
-    ),
-    wrong(
-        _times_infinity,
-        "scores times −∞ | You multiply hidden scores by −∞, and a negative one becomes +∞. → "
-        "Which function of numpy *chooses* between two numbers?",
     ),
     wrong(
         _halves(then=lambda scores: np.minimum(scores, scores.dtype.type(80))),
