@@ -239,6 +239,11 @@ _TILES_WRONG = [
         "all keys. → At which place does query 0 stand, behind n_k − n_q tokens?",
     ),
     wrong(
+        _kinds(past=lambda n_q, n_k: n_k - n_q + 1),
+        "one place too far | Your queries stand one place behind their own keys. → At which place "
+        "does the last of all queries stand, among n_k keys?",
+    ),
+    wrong(
         _first_moved,
         "only the first query moved | You add n_k − n_q to the first query of a strip, and not to "
         "its last. → At which place does the last query of all stand?",
@@ -725,7 +730,7 @@ _TILED_CASES = [
     ),
     case(
         "9 tokens, a window of 3 | a query's first tile may be hidden from it",
-        _given(n_q=9, n_k=9, d=3, d_v=2, blocks=(4, 2), window=3),
+        _given(n_q=9, n_k=9, d=3, d_v=2, blocks=(3, 2), window=3),
     ),
     case(
         "scores near 2000 and −2000, a window of 6 | nothing overflows",
@@ -843,6 +848,17 @@ def _if_all_see(state: Any, scores: NDArray, values: NDArray) -> Any:
     return _step(state, scores, values)
 
 
+def _if_whole(state: Any, scores: NDArray, values: NDArray) -> Any:
+    """Skip a tile of which anything is hidden."""
+    return state if (scores == -np.inf).any() else _step(state, scores, values)
+
+
+def _one_late(own: NDArray, n_k: int, block_k: int, window: int | None) -> Iterable[int]:
+    """Begin a key after the oldest that is seen."""
+    first = 0 if window is None else max(own[0] - window + 2, 0)
+    return range(first // block_k * block_k, min(own[-1] + 1, n_k), block_k)
+
+
 def _by_width_of_values(
     q: NDArray, k: NDArray, v: NDArray, block_q: int, block_k: int, window: int | None = None
 ) -> Any:
@@ -918,9 +934,9 @@ _TILED_WRONG = [
     ),
     wrong(
         _tiled(start_m=0.0),
-        "a maximum that starts at 0 | Your m starts at 0, or at a number that isn't low enough. "
-        "Where all scores are far below, all exponentials are 0. → What is the largest of no "
-        "scores?",
+        "a maximum that starts at 0 | Your m lies far above all the scores of a query, whose "
+        "exponentials become 0: it starts at a number that isn't low enough, or takes in other "
+        "queries. → Of which scores is m the largest, and what is it before the first?",
     ),
     wrong(
         _tiled(step=_mean_of_tiles, lse=lambda m, l: m),
@@ -950,6 +966,11 @@ _TILED_WRONG = [
         "nothing yet?",
     ),
     wrong(
+        _tiled(step=_if_whole),
+        "whole tiles alone | You skip each tile of which anything is hidden, and those on the "
+        "diagonal are. → What does a tile need that is seen in part?",
+    ),
+    wrong(
         _tiled(step=_last_tile),
         "the last tile alone | Your output is that of the last tile: m, l and o begin anew at each "
         "tile. → When do they begin anew?",
@@ -963,6 +984,11 @@ _TILED_WRONG = [
         _tiled(scale=lambda d: 1.0),
         "no scale | You don't divide the scores by anything before the softmax. → What grows with "
         "d?",
+    ),
+    wrong(
+        _tiled(scale=lambda d: 1 / sqrt(d)),
+        "times the root | You multiply the scores by the root of d where they should become "
+        "smaller. → What grows with d?",
     ),
     wrong(
         _tiled(scale=float),
@@ -1054,6 +1080,11 @@ _TILED_WRONG = [
         _tiled(visits=_since_last),
         "tiles since the last query's window | Your inner loop begins where the last query's "
         "window does. → Which query of a strip sees furthest back?",
+    ),
+    wrong(
+        _tiled(visits=_one_late),
+        "a tile too late | Your inner loop leaves a tile out whose last key is the oldest that the "
+        "first query sees. → How far back does a window of 1 reach?",
     ),
     wrong(
         _tiled(visits=_unaligned),

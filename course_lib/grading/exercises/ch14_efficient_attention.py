@@ -83,6 +83,11 @@ def _by_get(config: Config) -> tuple[int, int]:
     return config.get("num_key_value_heads", h), config.get("head_dim", config["hidden_size"] // h)
 
 
+def _width_by_get(config: Config) -> tuple[int, int]:
+    d, h = config["hidden_size"], config["num_attention_heads"]
+    return _heads(config)[0], config.get("head_dim", d // h)
+
+
 def _by_key(config: Config) -> tuple[int, int]:
     return config["num_key_value_heads"], config["head_dim"]
 
@@ -153,7 +158,10 @@ _CASES = [
     ),
     case(
         "a window that is longer than the text | it cuts nothing",
-        _plan(_config(2, 48, 6, num_key_value_heads=3, sliding_window=500), 30, 50_000, 2000),
+        _plan(
+            _config(2, 48, 6, num_key_value_heads=3, head_dim=None, sliding_window=500),
+            30, 50_000, 2000,
+        ),
     ),
     case(
         "weights that don't fit | no text does",
@@ -267,6 +275,11 @@ _WRONG = [
         "null isn't missing | Where a key is there and null, your program stops. `in` finds such a "
         "key, and the default of `get` is for keys that are missing. → What does "
         "`config.get(name, default)` return where null is given?",
+    ),
+    wrong(
+        _planned(heads=_width_by_get),
+        "null for a width | Where `head_dim` is there and null, your program stops, as you treat "
+        "it as a key that is either given or missing. → What is the value of a key that is null?",
     ),
     wrong(
         _planned(heads=_by_key),

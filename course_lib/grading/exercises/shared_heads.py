@@ -82,6 +82,11 @@ def _filled(lengths: NDArray, n_q: int, n_max: int) -> NDArray:
     return np.arange(n_max) < np.broadcast_to(lengths[:, None, None], (len(lengths), n_q, 1))
 
 
+def _new_alone(lengths: NDArray, n_q: int, n_max: int) -> NDArray:
+    since = (lengths - n_q)[:, None, None]
+    return _own_place(lengths, n_q, n_max) & (np.arange(n_max) >= since)
+
+
 def _last_places(lengths: NDArray, n_q: int, n_max: int) -> NDArray:
     own = n_max - n_q + np.arange(n_q)[:, None]
     place = np.arange(n_max)
@@ -311,6 +316,11 @@ _WRONG = [
         "well. → What does `lengths` say?",
     ),
     wrong(
+        _grouped(sees=_new_alone),
+        "the new tokens alone | Your new tokens see each other, and nothing that was in the cache "
+        "before. → Which places stand before the first new token?",
+    ),
+    wrong(
         _grouped(sees=_filled),
         "all new tokens see each other | You hide what stands behind the last token, but the new "
         "tokens see those that come after them. → At which place does new token i stand?",
@@ -416,6 +426,11 @@ _WRONG = [
         _grouped(scale=lambda d, h, h_kv: 1.0),
         "no scale | You don't divide the scores by anything before the softmax. → What grows with "
         "the width of a head?",
+    ),
+    wrong(
+        _grouped(scale=lambda d, h, h_kv: 1 / sqrt(d)),
+        "times the root | You multiply the scores by the root of d where they should become "
+        "smaller. → What grows with the width of a head?",
     ),
     wrong(
         _grouped(scale=lambda d, h, h_kv: float(d)),
