@@ -3818,10 +3818,10 @@ text through these parts by hand and gets the model's logits.
 ## From 2017 to Llama
 
 The plan has stayed: a stream, and sublayers that add to it. Nearly every part has been
-exchanged, some by GPT-2 (2019) and others by Llama (2023).
+exchanged, some by the time of GPT-2 (2019), the others by that of Llama (2023).
 
-Positions. In 2017 sines and a learned table did equally well (table 3, row E). Rotary scores
-depend on distance, and there is no table to run out of (chapter 08).
+Positions. In 2017 sines and a learned table did equally well (table 3, row E). With rotary ones
+a score depends on the distance, and there is no table to run out of (chapter 08).
 
 Norm. Before the sublayer it leaves the sum as it is, and deep stacks train without warm-up
 (Xiong et al., 2020). One more norm then has to stand at the end. RMSNorm has no mean to take
@@ -3935,8 +3935,8 @@ that make no character.)
 What is written has the manual's manner and none of its matter. A few words at a time fit
 together, and no sentence means anything. Greedy decoding comes back to what it has said, a
 weakness of the method that larger models have as well (Holtzman et al., 2020). The model
-invents words, the more the higher the temperature: a token is a piece of a word, and one piece
-from the tail makes a word that never was.
+invents words, and more of them at a higher temperature: a token is a piece of a word, and one
+piece from the tail makes a word that never was.
 
 ## Along the stream
 
@@ -3989,8 +3989,8 @@ vectors:
 
 Why 128? A normalised vector has length √ d. At the start it's little more than the token's own
 row, whose length is about √ d as well, so the token's own logit is about d = 128, and all
-others are far below it. The model is certain to see the token repeated, and pays 128 nats when
-another one comes.
+others are far below it. The model is certain that the token is repeated, and pays about 128
+nats when another one comes.
 
 Pairs in another order. Meta's own files pair neighbouring columns, those of transformers
 columns half a head apart (chapter 08). With the wrong layout all shapes fit, and nothing
