@@ -3777,17 +3777,18 @@ Every row is a token that asks, every filled square one that it may look at. On 
 first three tokens are a source and the last three a target. The purple square is
 cross-attention, which lives in a sublayer of its own.
 
-Here are one of each, small and untrained. Token 2 of a text of six is changed. Whose output
-notices? (For the third model the text is the source, and the six outputs are those of a target
-that stays the same.)
+Here are one of each, small and untrained. (bert(…) and llama(…) are configurations of the
+library's EncoderOnly and DecoderOnly, which the next sections take apart.) Token 2 of a text of
+six is changed. Whose output notices? (For the encoder–decoder the text is the source, and the
+six outputs are those of a target that stays the same.)
 
 An encoder's vector of a token knows the whole text, which is what a classifier or a search
 wants. It can't write, though. It was never asked what comes next. And each new token would
 change the vectors of all before it, so beyond the first layer no key and no value could be kept
 (chapter 11).
 
-Every token is an example. A causal model is asked at each of n positions. BERT hides 15 % of
-the tokens and is asked about these; an encoder–decoder is asked about the target alone.
+Every token is an example. A causal model is asked at each of n positions. BERT is asked about
+15 % of its tokens, an encoder–decoder about the target alone.
 
 One stack, one cache. Question and answer are one text. What was read is kept as it is, and the
 answer goes on from it.
@@ -3795,8 +3796,8 @@ answer goes on from it.
 Any task is a text. "Translate: … =" is a beginning like any other (Brown et al., 2020). No head
 has to be built for a task.
 
-The encoder–decoder has stayed where the source isn't text, such as the sound that Whisper
-writes down.
+The encoder–decoder has its place where the source is there as a whole before the writing
+begins: a sentence to translate, or the sound that Whisper writes down.
 
 ## The block
 
@@ -3809,7 +3810,8 @@ through from the embedding to the last norm is the residual stream: sublayers re
 copy of it, and write to it by adding.
 
 A configuration says of which kind each part is. Residual is chapter 07's; GroupedQueryAttention
-is multi-head attention which may share heads of keys and values, of which more below.
+is multi-head attention whose query heads may share heads of keys and values: the first few ask
+the first of them, the next few the second (chapter 14).
 
 The library's DecoderBlock is this class with dropout, hidden padding and a cache. The whole
 model is DecoderOnly: embedding, blocks, last norm, projection. The folded cell above takes a
@@ -3827,8 +3829,8 @@ Norm. Before the sublayer it leaves the sum as it is, and deep stacks train with
 (Xiong et al., 2020). One more norm then has to stand at the end. RMSNorm has no mean to take
 and no beta (chapter 07).
 
-Network. GELU has no corner. GPT-2 computes it by tanh (chapter 07). SwiGLU reached a lower loss
-at equal size (Shazeer, 2020).
+Network. GELU is a smooth relative of ReLU, and GPT-2 computes it by tanh (chapter 07). SwiGLU
+reached a lower loss at equal size (Shazeer, 2020).
 
 Head. In a large model a second table is a small share, 2 % in Llama 7B. What tying does is told
 in chapter 04.
@@ -3837,8 +3839,8 @@ SwiGLU has a gate: the answers of one matrix, put through SiLU, multiply those o
 the sigmoid sigma:
 
 As all of these are settings of one class, GPT-2 becomes Llama by changing them one by one.
-Parameters, at d = 192, two blocks, 1,000 tokens and 128 positions (lines_of, in the folded cell
-above, is what chapter 12's accounting says of a configuration):
+Parameters, at d = 192, two blocks, 1,000 tokens and 128 positions (lines_of, in the last
+section's folded cell, is what chapter 12's accounting says of a configuration):
 
 The line before the last is Llama's kind, and the last one that of the largest Llama 2. Rows of
 positions, betas and biases are small change. SwiGLU with tfrac83 d costs exactly what the plain
@@ -3849,19 +3851,19 @@ six heads of queries save 8 %.
 
 If these are GPT-2's and Llama's architectures, then the same weights must give the same numbers
 here as in transformers, the library that most people run such models with. The cell builds
-small models there with random weights, copies these by name, and compares. BERT joins in,
-through EncoderOnly. (The tests of the course draw hundreds of configurations, with every rotary
-scaling, padded on either side and written with a cache; the real sizes differ by their numbers
-alone.)
+small models there with random weights, copies these by name with from_transformers, and
+compares. BERT joins in, through EncoderOnly. (The tests of the course draw hundreds of
+configurations, with every rotary scaling, padded on either side and written with a cache; the
+real models differ from these in size alone.)
 
-from_transformers complains about every tensor that is missing, left over, or of another shape:
-a model with a part left at random would run, too.
+It complains about every tensor that is missing, left over, or of another shape: a model with a
+part left at random would run, too.
 
 ## Where 6.7 billion parameters are
 
-The model that made the name "7B" has d = 4096, 32 blocks, 32 heads (Touvron et al., 2023, table
-2), d_ff = 11,008 and 32,000 tokens. All five are the defaults of LlamaConfig in transformers,
-which the folded cell below asserts. Line by line:
+The smallest Llama, which made "7B" a name, has d = 4096, 32 blocks, 32 heads (Touvron et al.,
+2023, table 2), d_ff = 11,008 and 32,000 tokens. All five are the defaults of LlamaConfig in
+transformers, which the folded cell below asserts. Line by line:
 
 Two thirds of a block are its network's. tfrac83 · 4096 would be 10,923; Llama's code rounds it
 up to a multiple of 256.
@@ -3879,27 +3881,27 @@ grew again.
 
 Now train one. The text is chapter 00's, the manual of Python's help(): prose alone, each
 paragraph once, whole topics held out. There it was cut into words in lower case, and rare words
-became <unk>. Here nothing is left out. Chapter 03's byte-level BPE, trained on the training
-topics, makes tokens of it.
+became <unk>. Here every word stays as it is. Chapter 03's byte-level BPE, trained on the
+training topics, makes tokens of it.
 
 What is there to beat? N-grams, with the smoothing that was best in chapter 00, Kneser–Ney. But
 over which tokens? Perplexity is per token, and a byte is easier to guess than a BPE token, a
 token easier than a word. What can be compared is the cost of the same text: the bits that a
 model needs for it, over the bytes that it has.
 
-This holds as long as a model pays for everything. For words that means: an unknown one costs
-the bits of <unk>, and then the bits of its spelling. The spelling is predicted by a second
-n-gram, over bytes, learned from those training words that occur once. A word here is chapter
-03's pre-token, with its capital and the space before it.
+The comparison is fair only if every model pays for all of the text. For words that means: an
+unknown one costs the bits of <unk>, and then the bits of its spelling. The spelling is
+predicted by a second n-gram, over bytes, learned from those training words that occur once. A
+word here is chapter 03's pre-token, with its capital and the space before it.
 
 By perplexity the bytes win by far, and words are hopeless. By bits per byte there is no
 difference worth the name: three n-grams, over bytes, tokens and words, need the same number of
-bits for the same text, to within 2 %. All of them know the same counts, cut in different
-places.
+bits for the same text, to within 2 %. All of them count what followed what in the same text;
+only the contexts reach differently far.
 
-Which is the better tokenizer? Perplexity per token can't say, and the n-grams don't care. A
-Transformer does: of tokens it needs a third as many as of bytes for the same text, and pays for
-each by a pass through all its blocks.
+Which is the better tokenizer? Perplexity per token can't say, and to these n-grams it's all the
+same. To a Transformer it isn't: the text has a third as many tokens as bytes, and each of them
+costs a pass through all blocks.
 
 Now the model: Llama's kind, three blocks, d = 128, tied, since a second table would add 18 % to
 its parameters. A batch is eight pieces of 128 tokens from anywhere in the text. The text is
@@ -3907,20 +3909,22 @@ short and will be seen a dozen times over, so some of what each sublayer adds is
 weights decay. The learning rate rises over 50 steps, and then falls along a cosine to a
 twentieth.
 
-The model is judged in one way throughout. A text is read in windows of 128 tokens, each 64
-further on than the last. The first window is scored whole and of each later one the second
-half, so every token but the first 64 has at least 64 before it.
+The model's bits are counted in one way, for validation and test. A text is read in windows of
+128 tokens, each 64 further on than the last. The first window is scored whole and of each later
+one the second half, so every token but the first 64 has at least 64 before it.
 
 next_token_loss feeds all tokens of a piece but the last, and compares the logits with all but
 the first: chapter 10's shift, in one text.
 
 The counts win, by a few per cent. Attention, gates and 700,000 parameters, and a table of what
-followed what does slightly better? On this much text, yes.
+followed what does slightly better? Here, with 200 kB of text and 800 steps, it does.
 
 The figure shows the model on the validation topics and on its training batches. On these it's
 far better, dropout and all: part of what it has learned is these paragraphs and not English.
-(That both lines level off at the end says little, as the learning rate is almost 0 by then.)
-Llama was trained on 10^12 tokens (Touvron et al., 2023), fifteen million times this text.
+(That both lines level off at the end says little: by then the steps are short. And the curve
+ends lower than the table's line because the validation topics are easier, for the 4-gram as
+well.) Llama 7B was trained on 10^12 tokens (Touvron et al., 2023), fifteen million times this
+text.
 
 The last line of the table is better than any other. As in chapter 00, a model and a table fail
 in different places, and their mean knows more than either.
@@ -3928,15 +3932,16 @@ in different places, and their mean knows more than either.
 ## What it writes
 
 Four ways to go on from the same words: greedy, and three kinds of sampling from chapter 11.
-Sixteen texts are written in each way, and the first is shown. "New words" are those that the
-training topics don't have, counted in all sixteen. (¶ ends a paragraph, and � stands for bytes
-that make no character.)
+Sixteen texts are written in each way (greedily that's sixteen times the same), and the first is
+shown. "New words" are those that the training topics don't have, counted in all sixteen. (¶
+ends a paragraph, and � stands for bytes that make no character.)
 
 What is written has the manual's manner and none of its matter. A few words at a time fit
-together, and no sentence means anything. Greedy decoding comes back to what it has said, a
-weakness of the method that larger models have as well (Holtzman et al., 2020). The model
-invents words, and more of them at a higher temperature: a token is a piece of a word, and one
-piece from the tail makes a word that never was.
+together, and hardly a sentence says anything that is so. Greedy decoding comes back to what it
+has said, a weakness of the method that larger models have as well (Holtzman et al., 2020). New
+words as such are no fault, real topics have some too. But theirs are words. A token is a piece
+of a word, and one piece from the tail makes a word that never was: the higher the temperature,
+the more of them.
 
 ## Along the stream
 
@@ -3945,11 +3950,12 @@ sublayer, apply the last norm and the table, and see what the model would say if
 (This reading is called the logit lens.)
 
 The folded cell reads at seven points. Point 0 comes after the embedding, 1a after the attention
-of block 1, 1b after its network, and so on. First it reads at all tokens of the test topics,
-and prints the length of the stream's vector, how often the likeliest token is the one just
-read, and the cost in bits per token. The figure then follows the last token of one beginning.
-Its strips show the first 48 of the vector's 128 numbers, blue above 0 and orange below: what
-the sublayer added, and the sum.
+of block 1, 1b after its network, and so on. First it reads the test topics, in pieces of 128
+tokens, and prints the length of the stream's vector, how often the likeliest token is the one
+just read, and the cost in bits per token. The figure then follows the last token of a
+beginning, "This is equivalent", which goes on with " to": the purple bar. (␣ is a space. Dots:
+attention is orange, a network blue.) Its strips show the first 48 of the vector's 128 numbers,
+blue above 0 and orange below: what the sublayer added, and the sum.
 
 At point 0 the model would repeat the token it has just read: the table is tied, and of all rows
 the token's own is most like itself. The first attention hardly changes that; what it adds is
@@ -3963,13 +3969,17 @@ its part, and what is read at the end is the sum, normalised.
 The whole model as it has just been trained, in numpy: the blocks' twins, put together in one
 function.
 
+That is all of it: with the weights of Llama 7B in w, the function is Llama 7B. (Later ones turn
+by other angles, chapter 08.)
+
 ## What it costs
 
 In a pass over n tokens every matrix multiplies every token, with 2 FLOPs per parameter and
-token. Let P be the number of these parameters: all of them, but for a table in which rows are
-only looked up. (A tied table is the projection too, and counts.) Scores and weighted sums come
-on top, with 4nd per block and token. Forward and backward together take three times as much
-(chapter 12), so training on D tokens takes about 6PD FLOPs.
+token. Let P be the number of these parameters: all but those of a table in which rows are only
+looked up. (A tied table is the projection too, and counts. Norms hardly do.) Scores and
+weighted sums come on top, with 4nd per block and token; "by parts", below, has everything.
+Forward and backward together take three times as much (chapter 12), so training on D tokens
+takes about 6PD FLOPs.
 
 For Llama 7B the rule 2P is good to a few thousand tokens. At 32,768 scores and weighted sums
 cost more than all matrices: chapter 14. The last line is Llama 7B's own training.
@@ -3980,8 +3990,8 @@ Targets that aren't shifted. A decoder that is asked for the token it has just r
 to learn from the others. On random digits no loss below ln 10 = 2.3 is possible for the next
 one:
 
-A loss near 0 after 150 steps, and a text of one token: the first is too good to be true, the
-second shows why.
+A loss near 0 after 150 steps, and a text that repeats one token: the first is too good to be
+true, the second shows why.
 
 Embeddings drawn too large. Tied, the table's rows are weights of the projection too.
 nn.Embedding draws them with deviation 1, which is too much for a projection of normalised
@@ -3994,7 +4004,8 @@ nats when another one comes.
 
 Pairs in another order. Meta's own files pair neighbouring columns, those of transformers
 columns half a head apart (chapter 08). With the wrong layout all shapes fit, and nothing
-complains. The trained model, the columns of its queries and keys in the other order:
+complains. Here is the trained model with the columns of its queries and keys in the other
+order:
 
 Mixed up, the model still writes, only worse. Whoever doesn't compare with the original blames
 the training.
@@ -4005,10 +4016,10 @@ measured (chapter 08).
 
 ## What comes next
 
-The model is that of today; its attention is still the one of chapter 05. It keeps a table of n
-× n weights for each head, and at 32,768 tokens one such table has a billion entries. And when
-the model writes, it reads its whole cache for each token. The next chapter computes the same
-attention without the table, and makes the cache small.
+This is the architecture in use today; its attention is still the one of chapter 05. It keeps a
+table of n × n weights for each head, and at 32,768 tokens one such table has a billion entries.
+And when the model writes, it reads its whole cache for each token. The next chapter computes
+the same attention without the table, and makes the cache small.
 
 # 14_efficient_attention
 
@@ -4059,9 +4070,10 @@ Scores and weights are as many as before, h tables of them: what shrinks is what
 the two projections. For the model above, with 32, 8 and 1 heads of keys, and the parameters of
 one layer's attention:
 
-Three parallel lines: sharing doesn't bend the line, it moves it down. Where a line crosses the
-grey one, a single text takes as much as the model. (The parameters that are saved can be spent
-on a wider feed-forward network.)
+Three parallel lines: sharing doesn't bend the line, it moves it down. Where the upper line
+crosses the grey one, a single text takes as much as the model. (The grey line has the
+parameters of the model without sharing. With 8 heads they are 1.5 GiB less, which would be hard
+to see.) (What is saved can be spent on a wider feed-forward network.)
 
 Below, with sliders. The scale is logarithmic: every doubling makes a bar longer by the same
 bit, and the grey lines are a factor of 1,024 apart.
@@ -4077,32 +4089,35 @@ The mean did better than picking one head of the group, and both better than sta
 random keys.
 
 How much is lost before the training? Where the heads of a group are alike, nothing. Here they
-differ, by random numbers, from a tenth of what they have in common to three times that:
+differ by random numbers, whose size is given in parts of what the heads have in common:
+
+Heads that were trained apart have no reason to be alike, so the further training isn't an
+extra, it's part of the method.
 
 ## Read the config
 
 A published model says in its config.json whether it shares keys: num_key_value_heads. In the
 configuration of a model of Llama's family, if that line is missing, every query head has keys
 of its own. (Other families may say it in other words: Falcon's has multi_query.) The numbers
-below are those of the models' papers (Touvron et al., 2023, Jiang et al., 2023, Grattafiori et
-al., 2024, Gemma team, 2024a). The last column is what one would guess from layers, heads and
-width alone.
+below are those of the models' configurations; see also their papers (Touvron et al., 2023,
+Jiang et al., 2023, Grattafiori et al., 2024, Gemma team, 2024a). The last column is what one
+would guess from layers, heads and width alone.
 
 For each token, the model of 70 billion parameters needs less than the one of 7 billion. And
 look at the last line: its heads are 256 wide, though d / h = 192. Where head_dim is given, it
 counts.
 
-Does our model read such weights rightly? The folded cell makes a small Llama with transformers,
-with 2 heads of keys for 6 of queries and random weights, and compares logits. It also checks
-what is said above of configurations.
+Does our model read such weights correctly? The folded cell makes a small Llama with
+transformers, with 2 heads of keys for 6 of queries and random weights, and compares logits. It
+also checks what is said above of configurations.
 
 ## Why a smaller cache is faster, too
 
 Chapter 12 ended with the observation that a token alone has to fetch all parameters from
 memory. It has to fetch the cache as well, all of it, for every single token. How much of the
 time is computing, and how much is fetching? Take a card that computes 312 TFLOP/s (chapter 12),
-holds 80 GB and reads them at 2.0 TB/s: an A100 (Dao et al., 2022, section 2.1). It's balanced
-when there are 312 / 2.0 = 156 FLOPs for each byte. That ratio, FLOPs a byte, is called
+and has 80 GB of memory that it reads at 2.0 TB/s: an A100 (Dao et al., 2022, section 2.1). It's
+balanced when there are 312 / 2.0 = 156 FLOPs for each byte. That ratio, FLOPs a byte, is called
 arithmetic intensity. What has less of it is memory-bound: the processor waits.
 
 Attention over a cache has little. For one query head, a key of d_head numbers in 16 bits is 2
@@ -4113,31 +4128,32 @@ used by g heads: g FLOPs a byte.
 Every line is far below 156: the processor computes for less than an eighth of the time. With a
 single text, it's less than a hundredth. Batches help, since the weights are fetched once for
 all texts, until the caches are most of what is fetched. And the caches set the limit: 64 texts
-of the first model don't fit the card. With 8 heads of keys the caches are a fourth as large.
-Then all 64 texts fit, and the card writes more tokens a second than in any other line.
+of the first model don't fit the card. With 8 heads of keys the caches are a fourth as large
+(and the weights an eighth smaller). Then all 64 texts fit, and the card writes more tokens a
+second than in any other line.
 
 Does it show on the machine in front of you? One new token, 32 query heads of 64, a context of
 8,192. The same scores and sums in all three cases, so the same FLOPs. Grouped: the query heads
 of a group are rows of one product, so each key is fetched once. Repeated: keys and values are
 repeated first, as in the function above. And copies: that repeating alone.
 
-Fewer bytes take less time, though not in proportion, since the softmax is as large as ever. The
-copies undo it all. They take most of the time even in the first line, where nothing is shared:
-each time, 128 MiB of new memory have to be asked for and filled. So real kernels don't repeat,
-they let several query heads look at one place. Nor does the module of chapter 13 when it writes
-token by token. (PyTorch's scaled_dot_product_attention takes shared heads as they are if told
-so, by enable_gqa.)
+Fewer bytes take less time, though not in proportion: the FLOPs are the same, and they take
+time, too. The copies undo it all. They take most of the time even in the first line, where
+nothing is shared: each time, 128 MiB of new memory have to be asked for and filled. So it's
+better to let several query heads look at one place. The module of chapter 13 does so when it
+writes token by token. (PyTorch's scaled_dot_product_attention takes shared heads as they are if
+told so, by enable_gqa.)
 
 ## The table isn't needed
 
 Now to the other cost. A text is read, in training or as a prompt, all tokens at once, and in
 the plain way there's a table of n × n scores for each head, and one of weights. Chapter 12
-found that they fill the memory first. They also take the time, and for the same reason as
-above. Here is where an A100 keeps numbers:
+found that they fill the memory first. They also take time: what has to be moved is large,
+against few FLOPs, as above. Here is where an A100 keeps numbers:
 
 (Dao et al., 2022, section 2.1.) The plain way writes the scores to HBM, fetches them for
-softmax, writes the weights, and fetches these for the sum: 4n^2 numbers moved, to make nd
-numbers of output.
+softmax, writes the weights, and fetches these for the sum: for a head of width d that's 4n^2
+numbers moved, to make nd numbers of output.
 
 FlashAttention takes one tile of the table at a time, some queries against some keys, as large
 as fits into SRAM. It computes the tile's scores there, uses them up, and forgets them. But how
@@ -4186,10 +4202,10 @@ nothing gets zeros, as in chapter 05.
 
 ## Backward: computed again
 
-In training, backward needs the weights of every tile, and they are gone. Call the scores S, the
-weights P and the output O, and write d before each for its gradient of the loss. P can be had
-again: P = e^S - lse, the scores of the tile once more, and no softmax, since the row's sum is
-known. That's the idea of checkpoints (chapter 12), at the size of a tile.
+In training, backward needs the weights of every tile, and they are gone. Call the scores, √d_k
+divided off, S, the weights P and the output O, and write d before each for its gradient of the
+loss. P can be had again: P = e^S - lse, the scores of the tile once more, and no softmax, since
+the row's sum is known. That's the idea of checkpoints (chapter 12), at the size of a tile.
 
 One thing is left. From the gradient of the weights, dP = dO V^top, chapter 05 got that of the
 scores:
@@ -4197,8 +4213,9 @@ scores:
 D_i is a sum over all keys, where we have a tile. But put in what dP is, and change the order of
 the sums:
 
-It's the product of two rows that are there anyway. So backward is six lines. Here they are for
-a table of a single tile:
+It's the product of two rows that are there anyway. The rest is as in chapter 05, dQ = dS K /
+√d_k, dK = dS^top Q / √d_k and dV = P^top dO. So backward is six lines (d_scores has the √d_k
+divided off already). Here they are for a table of a single tile:
 
 With more tiles each of them takes its own rows of Q and dO and its own rows of K and V, and
 adds its part to the three gradients. The folded cell does that, with masks, shared heads and
@@ -4210,7 +4227,8 @@ S_ij = P_ij, its gradient adds P_ij dlse_i to dS_ij. That's the same as taking i
 costs one subtraction.
 
 Are its gradients those that autograd finds by itself for the plain way? And what does each way
-keep for backward? (The cell counts the FLOPs of both, too; we'll come back to them.)
+keep for backward? (count_saved_bytes is chapter 12's. The cell counts the FLOPs of both, too;
+we'll come back to them.)
 
 The plain way keeps two tables of 8 MiB, beside queries, keys, values and the mask. In their
 place the tiles keep the output, which is as small as the queries, and one number a row.
@@ -4218,10 +4236,10 @@ PyTorch's kernel keeps as much.
 
 ## Linear memory, measured
 
-Now longer. One head of 16, forward and backward; the most that is alive at any moment. The
-plain way's tables may not fit this machine, so it runs on PyTorch's meta device, where tensors
-have a size but no numbers. The tiles are real, and causal. The last column says by how much
-they took more than in the line above.
+Now longer. One head of 16, forward and backward; the most that is alive at any moment, by
+chapter 12's live_bytes. The plain way's tables may not fit this machine, so it runs on
+PyTorch's meta device, where tensors have a size but no numbers. The tiles are real, and causal.
+The last column says how much more they took than in the line above.
 
 The plain way takes four times the memory for twice the text, and gigabytes for a single head.
 What the tiles take has two parts. One is constant, the few tiles that are alive at once, and
@@ -4265,10 +4283,12 @@ parts, merged backwards, gradients included:
 
 ## Looking back only so far
 
-Tiles and merges change no result. A sliding window does: each token sees the last w tokens, its
-own among them, and no more. The token at position i may look at j if i - w < j ≤ i. Then the
-work grows in proportion to the length, and beyond w tokens the cache doesn't grow at all
-(Beltagy et al., 2020). At 131,072 tokens, a window of 4,096 leaves a 32nd of the cache.
+Tiles and merges change no result. A sliding window (Beltagy et al., 2020) does: each token sees
+the last w tokens, its own among them, and no more. The token at position i may look at j if i -
+w < j ≤ i. In tiles: a strip's inner loop begins at the tile of the oldest key that its first
+query sees, and the tiles before are skipped like those above the diagonal. So the work grows in
+proportion to the length, and beyond w tokens the cache needn't grow at all, since nobody looks
+at older keys. At 131,072 tokens, a window of 4,096 leaves a 32nd of the cache.
 
 What is further away arrives through the layers, up to w - 1 tokens further with each, as in a
 stack of convolutions. Mistral's first model had w = 4096 in all of its layers (Jiang et al.,
@@ -4289,14 +4309,14 @@ But for a million tokens, attention is nearly everything. So long contexts need 
 together: shared keys, tiles, and often windows or several machines.
 
 What, then, does attention really have to keep? To write: one key and one value for each token
-and each group of heads, as far back as the model looks. To read: a tile. To learn: the output,
-and one number a row.
+and each group of heads, as far back as the model looks. To read: a tile. To learn: queries,
+keys, values and the output, and one number a row.
 
 ## Pitfalls
 
-Nothing is scaled when the maximum rises. It's right as long as scores fall, and then it isn't.
-A maximum that starts at 0. Scores may all lie far below, and then every exponential is 0. Both,
-one after the other:
+Nothing is scaled when the maximum rises. The result is right as long as no score is larger than
+all before it. A maximum that starts at 0. Scores may all lie far below, and then every
+exponential is 0. Both, one after the other:
 
 Heads tiled, not repeated. The order 0, 1, 0, 1 has the right shape, raises no error, and lets
 queries ask the wrong keys. With weights that were trained otherwise, the output is of no use:
