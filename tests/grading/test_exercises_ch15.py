@@ -143,7 +143,7 @@ def test_prompts_in_a_batch_get_what_they_get_alone(case: Case) -> None:
     given = case.build()
     whole = clinic_texts.next_logits(**given)
     for prompt, found in zip(given["prompts"], whole, strict=True):
-        alone = clinic_texts.next_logits(given["model"], [prompt], 0)
+        alone = clinic_texts.next_logits(given["model"], [prompt] * len(whole), 0)
         np.testing.assert_allclose(found, alone[0], atol=1e-12)
 
 
@@ -262,6 +262,72 @@ def test_the_opposite_of_a_query_is_found_though_rounding_takes_it_below_minus_1
         assert indices.tolist() == [[0]]
         below += int(scores[0, 0] < -1)
     assert below  # so −1 for a default would lose some
+
+
+@pytest.mark.parametrize("more", [1e-8, 1e-9, 1e-12])
+def test_a_little_more_in_the_denominator_misses_the_border(more: float) -> None:
+    def search(queries: Any, documents: Any, k: int, at_least: float = -np.inf) -> Any:
+        sizes = [np.linalg.norm(x, axis=1) for x in (queries, documents)]
+        scores = queries @ documents.T / (np.outer(*sizes) + more)
+        indices = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        best = np.take_along_axis(scores, indices, axis=1)
+        return np.where(best >= at_least, indices, -1), np.where(best >= at_least, best, 0)
+
+    report = check(SEARCH.id, search)
+    assert [name for name, passed in report.cases.items() if not passed] == [
+        "only what is near enough"
+    ]
+    assert "add a small number to lengths, or to their product" in words(report)
+
+
+def prompts_of(
+    ids: Any, positions: Any = lambda n, lengths: np.maximum(np.arange(n) - (n - lengths), 0)
+) -> Any:
+    """A student's program that fills ids by `ids` and counts by `positions`."""
+
+    def next_logits(model: Any, prompts: Any, pad: int) -> Any:
+        lengths = np.array([len(prompt) for prompt in prompts])[:, None]
+        n = lengths.max()
+        mask = np.arange(n) >= n - lengths
+        return model(ids(prompts, n, pad), mask, positions(n, lengths))[:, -1]
+
+    return next_logits
+
+
+def filled(prompts: Any, n: int, pad: int) -> Any:
+    return np.array([[*[pad] * (n - len(prompt)), *prompt] for prompt in prompts])
+
+
+def test_the_decoder_refuses_negative_positions_and_a_part_of_the_prompts() -> None:
+    assert check(SIDES.id, prompts_of(filled)).passed
+    said = words(check(SIDES.id, prompts_of(filled, lambda n, lengths: np.arange(n) - n + lengths)))
+    assert "raised PositionError: positions must be at least 0; got -1." in said
+    assert "Padding gets negative positions with you." in said
+
+    def alone(model: Any, prompts: Any, pad: int) -> Any:
+        return np.concatenate([prompts_of(filled)(model, [prompt], pad) for prompt in prompts])
+
+    said = words(check(SIDES.id, alone))
+    assert "raised BatchError: ids must have a row for each prompt, 2 in all; got 1." in said
+    assert "one prompt after the other" in said
+
+
+def test_prompts_of_several_lengths_in_one_array_arent_taken_for_negative_positions() -> None:
+    said = words(check(SIDES.id, prompts_of(lambda prompts, n, pad: np.array(prompts))))
+    assert "raised ValueError" in said
+    assert "negative positions" not in said and "into one call" not in said
+
+
+@pytest.mark.parametrize("top", [10, 11, 80, 88])
+def test_scores_that_are_cut_off_are_called_so(top: int) -> None:
+    def attention_in_half(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        q, k, v = (x.astype(np.float32) for x in (q, k, v))
+        scores = np.minimum(q @ k.swapaxes(-2, -1) / q.shape[-1] ** 0.5, top)
+        exps = np.where(mask, np.exp(scores), 0)
+        total = exps.sum(axis=-1, keepdims=True)
+        return (exps / np.where(total == 0, 1, total) @ v).astype(np.float16)
+
+    assert "You cut scores off" in words(check(HALF.id, attention_in_half))
 
 
 def test_the_librarys_own_functions_refuse() -> None:

@@ -16,7 +16,7 @@ from course_lib.grading.exercises.attention_variants import plain_softmax, softm
 from course_lib.grading.exercises.clinics import Step, half_repaired, right
 from course_lib.grading.exercises.entries import case, wrong
 from course_lib.grading.exercises.inputs import as_cell, draw, partial_mask
-from course_lib.grading.model import Alternative, Exercise
+from course_lib.grading.model import Alternative, Exercise, Misconception
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -1207,6 +1207,28 @@ _TOTALS = [
 ]
 
 
+def _cut_off(at: float, *, wide: bool, zeros: bool) -> Misconception:
+    """Return the mistake that cuts scores off where exponentials would leave a type of number."""
+    where = f"cut off at {at:g} in {32 if wide else 16} bits{'' if zeros else ', divided by 0'}"
+    said = "You cut scores off, so that exponentials have room. What lies above is all alike, then"
+    said += "" if wide else ", and in 16 bits their sum may have no room still"
+    said += "." if zeros else ". And a query that may look at nothing gets NaN."
+    program = _halves(
+        first=_wide if wide else _as_it_is,
+        then=lambda scores: np.minimum(scores, scores.dtype.type(at)),
+        shift=lambda scores, mask: scores,
+        by=_divide if zeros else _as_it_is,
+    )
+    return wrong(program, f"{where} | {said} → What can be subtracted from all scores of a row?")
+
+
+_CUT_OFF = [
+    _cut_off(at, wide=wide, zeros=zeros)
+    for zeros in (True, False)
+    for at, wide in ((10, True), (11, True), (80, True), (88, True), (11, False))
+]
+
+
 def _built(bits: dict[str, Any], shift: Any, by: Any) -> Callable[..., Any]:
     return _halves(**bits, shift=shift, by=by)
 
@@ -1276,6 +1298,7 @@ _HALF_WRONG = [
         "cut off at 80 | You cut scores off where float32 ends, so that exponentials have room. "
         "All above are the same to you, then. → What can be subtracted from all scores of a row?",
     ),
+    *_CUT_OFF,
     wrong(
         _halves(shift=lambda scores, mask: scores, out=lambda y: np.nan_to_num(y).astype(y.dtype)),
         "NaN made 0 | You make zeros of NaN at the end. A query that may look at nothing is right "

@@ -26,22 +26,35 @@ __all__ = ["BROKEN", "SIDES", "TOKENS", "SmallDecoder", "next_logits", "word_ids
 # -- 15.bug_sides ----------------------------------------------------------------------------------
 
 
+class BatchError(ValueError):
+    """Of ids that aren't all prompts at once; by its name the grader knows it from others."""
+
+
+class PositionError(ValueError):
+    """Of a negative position; by its name the grader knows it from others."""
+
+
 class SmallDecoder:
     """A decoder of one layer, which is right: ids, mask and positions in, logits out.
 
     Parameters
     ----------
     vocab_size, max_length, seed : int
+    rows : int
+        How many prompts there are: it wants them all at once.
 
     Examples
     --------
-    >>> model = SmallDecoder(vocab_size=5, max_length=8, seed=0)
+    >>> model = SmallDecoder(vocab_size=5, max_length=8, seed=0, rows=1)
     >>> ids = np.array([[3, 1, 4]])
     >>> model(ids, np.ones((1, 3), dtype=bool), np.array([[0, 1, 2]])).shape
     (1, 3, 5)
     """
 
-    def __init__(self, *, vocab_size: int, max_length: int, seed: int, width: int = 6) -> None:
+    def __init__(
+        self, *, vocab_size: int, max_length: int, seed: int, rows: int, width: int = 6
+    ) -> None:
+        self._rows = rows
         rng = np.random.default_rng([seed, 18])
         self._tokens = rng.normal(size=(vocab_size, width))
         self._places = rng.normal(size=(max_length, width))
@@ -60,13 +73,17 @@ class SmallDecoder:
         mask : boolean array, (b, n)
             True at real tokens: nobody looks at the others. It's causal without being told.
         positions : integer array, (b, n)
-            Counted from 0 at the first real token; of others any.
+            Counted from 0 at the first real token; of others any that aren't negative.
         """
         if any(map(is_tensor, (ids, mask, positions))):
             return to_tensors(self(*(np.asarray(x) for x in (ids, mask, positions))))
         ids, mask, positions = np.asarray(ids), np.asarray(mask), np.asarray(positions)
         if ids.ndim != 2:
             raise ValueError(f"ids must be (b, n); got {ids.shape}")
+        if len(ids) != self._rows:
+            raise BatchError(
+                f"ids must have a row for each prompt, {self._rows} in all; got {len(ids)}"
+            )
         if mask.shape != ids.shape or mask.dtype != bool:
             raise ValueError(
                 f"mask must be boolean and {ids.shape}, as ids; got {mask.dtype} {mask.shape}"
@@ -74,10 +91,8 @@ class SmallDecoder:
         positions = np.broadcast_to(positions, ids.shape).astype(int)
         if positions.max() >= len(self._places):
             raise ValueError(f"positions must be below {len(self._places)}; got {positions.max()}")
-        if (positions[mask] < 0).any():
-            raise ValueError(
-                f"positions of real tokens must be at least 0; got {positions[mask].min()}"
-            )
+        if positions.min() < 0:
+            raise PositionError(f"positions must be at least 0; got {positions.min()}")
         n = ids.shape[1]
         x = self._tokens[ids] + self._places[positions]
         scores = x @ self._keys @ x.swapaxes(-2, -1)
@@ -210,8 +225,21 @@ def _probabilities(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
     return softmax(_sides()(model, prompts, pad))
 
 
+def _one_by_one(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
+    return np.concatenate([_sides()(model, [prompt], pad) for prompt in prompts])
+
+
+def _length_by_length(model: Model, prompts: Sequence[NDArray], pad: int) -> Any:
+    lengths = np.array([len(prompt) for prompt in prompts])
+    found: dict[int, Any] = {}
+    for n in np.unique(lengths):
+        rows = np.flatnonzero(lengths == n).tolist()
+        found |= dict(zip(rows, _sides()(model, [prompts[i] for i in rows], pad), strict=True))
+    return np.stack([found[i] for i in range(len(prompts))])
+
+
 def _prompts(*lengths: int, v: int = 6, pad: int = 0) -> Callable[[int], dict[str, Any]]:
-    """Draw prompts; where `pad` isn't 0 every other token of theirs is that."""
+    """Draw prompts and their model; where `pad` isn't 0 every other token of theirs is that."""
 
     def build(seed: int) -> dict[str, Any]:
         rng = np.random.default_rng([seed, 19, *lengths])
@@ -219,7 +247,9 @@ def _prompts(*lengths: int, v: int = 6, pad: int = 0) -> Callable[[int], dict[st
         for prompt in prompts if pad else ():
             prompt[prompt == pad] = 1 if pad != 1 else 2
             prompt[1::2] = pad
-        model = SmallDecoder(vocab_size=v, max_length=sum(lengths) + 4, seed=seed % 1000)
+        model = SmallDecoder(
+            vocab_size=v, max_length=sum(lengths) + 4, seed=seed % 1000, rows=len(lengths)
+        )
         return {"model": model, "prompts": prompts, "pad": pad}
 
     return build
@@ -400,6 +430,24 @@ _SIDES_WRONG = [
         "→ Which prompt's answer does each row hold?",
     ),
     wrong(
+        _sides(positions=lambda n, lengths: np.arange(n) - (n - lengths[:, None])),
+        "negative positions | Padding gets negative positions with you. Nobody looks at it, but a "
+        "table of positions has no such rows. → Which position could all padding have, whatever "
+        "its column?",
+    ),
+    wrong(
+        _one_by_one,
+        "one by one | You call the model for one prompt after the other, which needs no padding, "
+        "and one call for each prompt. Here all prompts go into one call. → What fills a short "
+        "prompt's row up to the length of the longest?",
+    ),
+    wrong(
+        _length_by_length,
+        "length by length | You call the model for the prompts of one length after those of "
+        "another, which needs no padding, and several calls. Here all prompts go into one. → What "
+        "fills a short prompt's row up to the length of the longest?",
+    ),
+    wrong(
         _probabilities,
         "probabilities | You return probabilities. Each row is a softmax of the logits that are "
         "asked for. → What did the broken program do with what the model returned?",
@@ -422,16 +470,6 @@ _SIDES_WRONG = [
 ]  # fmt: skip
 
 
-def _sides_alone(model: Any, prompts: Any, pad: int) -> Any:
-    """Ask for one prompt after the other."""
-    found = []
-    for prompt in prompts:
-        n = len(prompt)
-        one = model(np.array([prompt]), np.ones((1, n), dtype=bool), np.arange(n)[None])
-        found.append(one[0, -1])
-    return np.array(found)
-
-
 def _sides_right(model: Any, prompts: Any, pad: int) -> Any:
     lengths = [len(prompt) for prompt in prompts]
     n = max(lengths)
@@ -450,7 +488,7 @@ def _sides_sorted(model: Any, prompts: Any, pad: int) -> Any:
     for row, i in zip(ids, order, strict=True):
         row[n - len(prompts[i]) :] = prompts[i]
     mask = np.arange(n)[::-1] < lengths[:, None]
-    logits = model(ids, mask, np.cumsum(mask, axis=1) - 1)[:, -1]
+    logits = model(ids, mask, np.maximum(np.cumsum(mask, axis=1) - 1, 0))[:, -1]
     return logits[np.argsort(order)]
 
 
@@ -472,7 +510,6 @@ SIDES = Exercise(
     cases=_SIDES_CASES,
     misconceptions=_SIDES_WRONG,
     alternatives=[
-        ("one by one", _sides_alone),
         ("padding on the right", _sides_right),
         ("sorted and put back", _sides_sorted),
         Alternative(name="torch", right=_sides_torch, backend="torch"),

@@ -573,6 +573,10 @@ def _at_least_one(x: NDArray) -> NDArray:
     return x / np.maximum(np.sqrt((x**2).sum(axis=-1, keepdims=True)), 1.0)
 
 
+def _longer(by: float) -> Callable[[NDArray], Any]:
+    return lambda x: x / (np.sqrt((x**2).sum(axis=-1, keepdims=True)) + by)
+
+
 def _down_the_queries(scores: NDArray) -> Any:
     return np.argsort(-scores, axis=0, kind="stable")
 
@@ -620,13 +624,14 @@ def _distances(scores: NDArray, queries: NDArray, documents: NDArray) -> Any:
 
 
 def _some_near(seed: int) -> dict[str, Any]:
-    """Draw documents of which each query has two or three that are near enough."""
+    """Draw documents of which some are near enough: the last query has one on the border."""
     rng = np.random.default_rng([seed, 10])
-    angles = np.deg2rad([200, 10, 25, 75, 120, 300, 170]) + rng.uniform(-0.05, 0.05, 7)
+    angles = np.deg2rad([200, 10, 25, 75, 125, 300, 170]) + rng.uniform(-0.05, 0.05, 7)
     sizes = rng.uniform(0.5, 3.0, 7)[:, None]
     documents = (np.stack([np.cos(angles), np.sin(angles)], axis=-1) * sizes).round(2)
-    queries = np.array([[2.0, 0.5], [-1.0, 0.1], [0.2, -0.3]])
-    return {"queries": queries, "documents": documents, "k": 7, "at_least": 0.5}
+    documents[3] = np.array([3.0, 4.0]) * rng.choice([0.5, 1.0, 2.0])  # 3/5 is 0.6 to the last bit
+    queries = np.array([[2.0, 0.5], [-1.0, 0.1], [0.2, -0.3], [2.0, 0.0]])
+    return {"queries": queries, "documents": documents, "k": 7, "at_least": 0.6}
 
 
 def _on_the_border(seed: int) -> dict[str, Any]:
@@ -645,7 +650,7 @@ _SEARCH_CASES = [
     case("3 queries, 6 documents, two of them | each query has its own", _vectors(3, 6, 4, 2)),
     case("documents that are there several times | of equal ones the earlier first", _alike),
     case("vectors of zeros | their cosine is 0", _with_zeros),
-    case("only what is near enough | −1 and 0 where none is left", _some_near),
+    case("only what is near enough | a cosine of 0.6 is; −1 and 0 where none is left", _some_near),
     case("a border of −0.5, which some have exactly | *at least* lets them in", _on_the_border),
     case("nothing near enough | there's always a nearest, and it isn't an answer",
          _vectors(2, 4, 3, 2, at_least=0.9999)),
@@ -727,6 +732,18 @@ _SEARCH_WRONG = [
         _search(near=lambda scores, at_least: scores > at_least),
         "above the border | A document whose cosine *is* `at_least` doesn't count with you. → "
         "Which comparison says *at least*?",
+    ),
+    wrong(
+        _search(of_query=_longer(1e-9), of_document=_longer(1e-9)),
+        "a little in the length | You add a small number to lengths, or to their product, so that "
+        "nothing is divided by 0. All cosines are a little too near 0, and one that is exactly "
+        "`at_least` falls below it then. → Which is the only length that must be replaced by another?",
+    ),
+    wrong(
+        _search(of_query=_longer(1e-6), of_document=_longer(1e-6)),
+        "a millionth in the length | You add about a millionth to each length, so that nothing is "
+        "divided by 0. The cosines of short vectors have too few right digits then. → Which is the "
+        "only length that must be replaced by another?",
     ),
     wrong(
         _search(near=lambda scores, at_least: scores >= max(at_least, 0.0)),
@@ -939,7 +956,7 @@ def _search_before(queries: Any, documents: Any, k: int, at_least: float = -np.i
     """Mark what isn't near enough by −∞ before the sort."""
 
     def unit(x: Any) -> Any:
-        return x / (np.sqrt((x * x).sum(axis=-1))[:, None] + 1e-12)
+        return x / np.maximum(np.sqrt((x * x).sum(axis=-1))[:, None], 1e-12)
 
     cosines = unit(queries) @ unit(documents).T
     cosines[cosines < at_least] = -np.inf
