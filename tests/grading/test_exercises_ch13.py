@@ -265,6 +265,9 @@ RETURNED = "return gamma * total / size, total"
 INSIDE = "(documents[:, 1:] == documents[:, :-1]) & (documents[:, 1:] != -1)"
 TURNED = "q, k = (rotate_half_split(z, *angles) for z in (q, k))"
 OTHERS = "for other in range(vocab_size):"
+EXACT = "(1 + erf(g / np.sqrt(2))) / 2"
+BY_TANH = "(1 + np.tanh(np.sqrt(2 / np.pi) * (g + 0.044715 * g**3))) / 2"
+PER_BYTE = "bits / n_bytes[targets[counts]].sum()"
 
 
 @pytest.mark.parametrize(
@@ -410,6 +413,86 @@ OTHERS = "for other in range(vocab_size):"
             "next_token_loss",
             [("documents[:, 1:] == ", "documents[:, 1:] <= ")],
             "numbers that may fall",
+        ),
+        (
+            GATED,
+            "gated_network",
+            [(EXACT, EXACT.replace("(1 + ", "1 + ").replace(")) / 2", ") / 2"))],
+            "1 not halved in the exact GELU",
+        ),
+        (
+            GATED,
+            "gated_network",
+            [(EXACT, EXACT.removesuffix(" / 2")), (BY_TANH, BY_TANH.removesuffix(" / 2"))],
+            "½ forgotten in both",
+        ),
+        (
+            LLAMA,
+            "llama_block",
+            [
+                (
+                    TURNED,
+                    "turn = rotate_half_split\n"
+                    "    q = turn(q, np.arange(1, n + 1), angles[1])\n"
+                    "    k = turn(k, *angles)",
+                )
+            ],
+            "queries one place ahead",
+        ),
+        (
+            LLAMA,
+            "llama_block",
+            [("+ eps)", '+ (eps if name[0] == "i" else 0))')],
+            "no ε in the second norm",
+        ),
+        (
+            LLAMA,
+            "llama_block",
+            [("+ eps)", '+ (eps if name[0] == "i" else 1e-6))')],
+            "no ε in the second norm",
+        ),
+        (LLAMA, "llama_block", [("+ eps)", ")")], "no ε"),
+        (
+            LLAMA,
+            "llama_block",
+            [("x = x + linear(out", "z = x + linear(out"), ("return x +", "return z +")],
+            "both sublayers at once",
+        ),
+        (
+            LLAMA,
+            "llama_block",
+            [('    y = norm(x, "post_attention_layernorm")', "")],
+            "one norm for both sublayers",
+        ),
+        (
+            PARAMETERS,
+            "llama_parameters",
+            [("2 * d * width * (h + h_kv)", "d * (width * (h + 2 * h_kv) + d)")],
+            "o_proj of width d",
+        ),
+        (
+            LOSS,
+            "next_token_loss",
+            [
+                (
+                    "return losses[counts].mean()",
+                    "rows = [a[b].mean() for a, b in zip(losses, counts)]\n"
+                    "    return np.mean(rows)",
+                )
+            ],
+            "a mean of rows, for the loss",
+        ),
+        (
+            LOSS,
+            "next_token_loss",
+            [(PER_BYTE, "losses[counts].mean() / np.log(2) / n_bytes[ids].mean()")],
+            "the mean bytes of all places",
+        ),
+        (
+            LOSS,
+            "next_token_loss",
+            [(PER_BYTE, "losses[counts].mean() / np.log(2) / n_bytes[ids[documents >= 0]].mean()")],
+            "the mean bytes of all tokens",
         ),
         (BUG, "gpt2_block", [("1e-5", "1e-6")], "ε = 10⁻⁶"),
         (BUG, "gpt2_block", [("1e-5", "1e-12")], "no ε"),

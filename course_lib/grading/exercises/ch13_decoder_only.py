@@ -230,6 +230,12 @@ _WRONG = [
         "width of their own make them wider or narrower. → How many columns do h heads have?",
     ),
     wrong(
+        _counted(attention=lambda d, h, h_kv, width: d * h * width + d * d + 2 * d * h_kv * width),
+        "o_proj of width d | One of your matrices `q_proj` and `o_proj` is d × d. Where heads have "
+        "a width of their own, neither is. → How many numbers do all heads together hand to "
+        "`o_proj`?",
+    ),
+    wrong(
         _counted(attention=lambda d, h, h_kv, width: d * h * width + 2 * d * h_kv * width),
         "no output matrix | You count three matrices of attention in each layer, and there are "
         "four. → What mixes the heads at the end?",

@@ -115,9 +115,9 @@ def _drawn(
 
 
 def _ramp(gate: str) -> dict[str, Any]:
-    """Gates from −4 to 4, set against 1."""
+    """Gates from −3 to 3, set against 1."""
     return {
-        "x": np.stack([np.arange(-4.0, 5.0), np.ones(9)], axis=1),
+        "x": np.stack([np.arange(-3.0, 4.0), np.ones(7)], axis=1),
         "w_gate_up": np.eye(2),
         "w_down": np.array([[1.0, 10.0]]),
         "gate": gate,
@@ -125,11 +125,11 @@ def _ramp(gate: str) -> dict[str, Any]:
 
 
 _GATED_CASES = [
-    case("gates from −4 to 4, SiLU | what is gated is 1", _ramp("silu")),
+    case("gates from −3 to 3, SiLU | what is gated is 1", _ramp("silu")),
     case("5 tokens of width 3, d_ff = 4 | two halves of 8 columns", _drawn((5,), 3, 4)),
     case("2 sequences of 3 tokens, d_ff = 5 | any number of axes in front", _drawn((2, 3), 4, 5)),
-    case("gates from −4 to 4, exact GELU | the approximation is too far off", _ramp("gelu")),
-    case("gates from −4 to 4, GELU by tanh | as Gemma has it", _ramp("gelu_tanh")),
+    case("gates from −3 to 3, exact GELU | the approximation is too far off", _ramp("gelu")),
+    case("gates from −3 to 3, GELU by tanh | as Gemma has it", _ramp("gelu_tanh")),
     case(
         "4 tokens of width 4, d_ff = 4, exact GELU | square matrices",
         _drawn((4,), 4, 4, gate="gelu"),
@@ -208,7 +208,7 @@ _GATED_WRONG = [
     wrong(
         _gated(join=lambda bend, g, up: g * up),
         "no activation | You multiply the two halves as they are. That's bilinear, and a gate "
-        "of −4 lets through as much as one of 4. → What happens to the gate before it's "
+        "of −3 lets through as much as one of 3. → What happens to the gate before it's "
         "multiplied?",
     ),
     wrong(
@@ -358,7 +358,7 @@ _GATED_WRONG = [
     wrong(
         _gated(silu=lambda x: x / (1.0 + np.exp(x))),
         "the sign in the exponent | Your SiLU lets through what is below 0 and shuts off what "
-        "is above. → Near which number is σ(4), and near which exp(−4)?",
+        "is above. → Near which number is σ(3), and near which exp(−3)?",
     ),
     wrong(
         _gated(gelu=lambda x: 0.5 * x * (1.0 + _erf(x * sqrt(2.0)))),
@@ -369,6 +369,25 @@ _GATED_WRONG = [
         _gated(gelu=lambda x: 2.0 * _gelu(x)),
         "½ forgotten in the exact GELU | Your exact GELU is twice as large as it should be. → What "
         "are the smallest and largest values of 1 + erf?",
+    ),
+    wrong(
+        _gated(gelu=lambda x: 2.0 * _gelu(x), gelu_tanh=lambda x: 2.0 * gelu_tanh(x)),
+        "½ forgotten in both | Both your GELUs are twice as large as they should be. → What are "
+        "the smallest and largest values of 1 + erf and of 1 + tanh?",
+    ),
+    wrong(
+        _gated(gelu=lambda x: x * (1.0 + _erf(x / sqrt(2.0)) / 2.0)),
+        "1 not halved in the exact GELU | In the exact GELU you halve the error function and not "
+        "the 1, so that a gate of −3 lets through −1.5 in place of almost nothing. → What are the "
+        "smallest and largest values of 1 + erf/2?",
+    ),
+    wrong(
+        _gated(
+            gelu_tanh=lambda x: x * (1.0 + np.tanh(sqrt(2.0 / pi) * (x + 0.044715 * x**3)) / 2.0)
+        ),
+        "1 not halved in GELU by tanh | In GELU by tanh you halve the tanh and not the 1, so that "
+        "a gate of −3 lets through −1.5 in place of almost nothing. → What are the smallest and "
+        "largest values of 1 + tanh/2?",
     ),
     wrong(
         _gated(gelu_tanh=lambda x: 2.0 * gelu_tanh(x)),

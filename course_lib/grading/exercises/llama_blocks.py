@@ -134,6 +134,18 @@ _NETWORK = {name: f"mlp.{name}_proj.weight" for name in ("gate", "up", "down")}
 _FIRST, _SECOND = "input_layernorm.weight", "post_attention_layernorm.weight"
 
 
+def _as_given(eps: float) -> float:
+    return eps
+
+
+def _none(eps: float) -> float:
+    return 0.0
+
+
+def _default(eps: float) -> float:
+    return 1e-6
+
+
 def _block(
     *,
     around: tuple[Around, Around] = (_pre, _pre),
@@ -149,6 +161,7 @@ def _block(
     turns: str = "qk",
     turn_first: bool = False,
     backwards: str = "",
+    ahead: str = "",
     angle_width: Callable[[int, int, int], int] = lambda width, d, h: width,
     raw: str = "",
     share: Callable[[NDArray, int], NDArray] = _grouped,
@@ -160,8 +173,8 @@ def _block(
     project: bool = True,
     gate: Callable[[NDArray, NDArray], NDArray] = lambda g, up: silu(g) * up,
     base_of: Callable[[float], float] = lambda base: base,
-    eps_of: Callable[[float], float] = lambda eps: eps,
-    parallel: bool = False,
+    eps_of: tuple[Callable[[float], float], Callable[[float], float]] = (_as_given, _as_given),
+    parallel: tuple[int, int] | None = None,
     reads: Callable[..., Any] | None = None,
     onto: Callable[[Any, Any], Any] | None = None,
     finish: Callable[[Any], Any] = lambda y: y,
@@ -181,26 +194,30 @@ def _block(
             for letter, name in (_ATTENTION | _NETWORK).items()
         }
 
-        def normed(name: str) -> Callable[[NDArray], NDArray]:
-            return lambda y: rms(y, weights[name], eps_of(eps))
+        def normed(i: int) -> Callable[[NDArray], NDArray]:
+            return lambda y: rms(y, weights[norms[i]], eps_of[i](eps))
 
         def attention(y: NDArray) -> NDArray:
             heads = {"q": n_heads, "k": n_kv_heads, "v": n_kv_heads}
             read = {letter: x if letter in raw else y for letter in heads}
             z = {letter: split(linear(read[letter], w[letter]), h) for letter, h in heads.items()}
             width = z["q"].shape[-1]
-            at = np.zeros((y.shape[-2], width // 2))
-            some = angles(y.shape[-2], angle_width(width, y.shape[-1], n_heads), base_of(base))
+            n = y.shape[-2]
+            at = np.zeros((n + 1, width // 2))
+            some = angles(n + 1, angle_width(width, y.shape[-1], n_heads), base_of(base))
             at[:, : some.shape[1]] = some[:, : width // 2]
             if turn_first:
                 z |= {letter: _as_a_whole(z[letter], base) for letter in turns}
             else:
                 signs = {letter: -1.0 if letter in backwards else 1.0 for letter in turns}
-                z |= {letter: turn(z[letter], sign * at) for letter, sign in signs.items()}
+                z |= {
+                    letter: turn(z[letter], sign * (at[1:] if letter in ahead else at[:n]))
+                    for letter, sign in signs.items()
+                }
             k, v = (share(z[letter], n_heads // n_kv_heads) for letter in "kv")
             scores = z["q"] @ k.swapaxes(-2, -1)
             scores = scores / scale(width, y.shape[-1], n_heads, n_kv_heads)
-            mask = seen(y.shape[-2])
+            mask = seen(n)
             table = weigh(scores) * mask if late else weigh(np.where(mask, scores, hidden))
             out = merge(table @ v)
             return (linear_out or linear)(out, w["o"]) if project else out
@@ -209,9 +226,10 @@ def _block(
             return linear(gate(linear(y, w["gate"]), linear(y, w["up"])), w["down"])
 
         with np.errstate(all="ignore"):
-            first, second = normed(norms[0]), normed(norms[1])
-            if parallel:
-                return finish(x + attention(first(x)) + network(second(x)))
+            first, second = normed(0), normed(1)
+            if parallel is not None:
+                one, other = (normed(i)(x) for i in parallel)
+                return finish(x + attention(one) + network(other))
             y = around[0](x, attention, first)
             read = second if reads is None else (lambda _: second(reads(x, first)))
             z = around[1](y, network, read)
@@ -400,11 +418,16 @@ _WRONG = [
         "→ What stands inside the brackets of x + f(Norm(x))?",
     ),
     wrong(
-        _block(parallel=True),
-        "both sublayers at once | this exercise uses one sublayer after the other; your network "
-        "reads the same tokens as attention, as GPT-J's does. → What has been added to x when "
-        "the network reads it?",
-        variant=True,
+        _block(parallel=(0, 1)),
+        "both sublayers at once | Your network reads x as it was before attention. Some models are "
+        "trained with both sublayers in parallel; in this checkpoint the network has learned to "
+        "read what attention has added. → Which sum goes into the second norm?",
+    ),
+    wrong(
+        _block(parallel=(0, 0)),
+        "one norm for both sublayers | Your network reads what attention reads, the first norm's "
+        "output. Some models, such as GPT-J, are trained so; in this checkpoint the network has a "
+        "norm of its own, after attention. → Which sum goes into the second norm?",
     ),
     wrong(
         _block(norms=(_SECOND, _FIRST)),
@@ -479,6 +502,18 @@ _WRONG = [
         "positions of keys?",
     ),
     wrong(
+        _block(ahead="q"),
+        "queries one place ahead | Your queries are rotated one place further than the keys, so "
+        "that each token is at distance 1 from itself. → Which positions do the query and the key "
+        "of token 0 get?",
+    ),
+    wrong(
+        _block(ahead="k"),
+        "keys one place ahead | Your keys are rotated one place further than the queries, so that "
+        "each token is at distance 1 from itself. → Which positions do the query and the key of "
+        "token 0 get?",
+    ),
+    wrong(
         _block(turns=""),
         "nothing turned | Your block learns of positions from the mask alone. → What happens to "
         "queries and keys before they meet?",
@@ -520,12 +555,32 @@ _WRONG = [
         "they were. → Where does your function use `base`?",
     ),
     wrong(
-        _block(eps_of=lambda eps: 1e-6),
+        _block(eps_of=(_default, _default)),
         "ε ignored | With the default you're right; with ε = 0.1 your norms use a constant. → "
         "Where does your function use `eps`?",
     ),
     wrong(
-        _block(base_of=lambda base: 10000.0, eps_of=lambda eps: 1e-6),
+        _block(eps_of=(_none, _none)),
+        "no ε | You add no ε under the root. With a tiny one that hardly shows, with ε = 0.1 it "
+        "does. → What is added to the mean square in RMSNorm?",
+    ),
+    wrong(
+        _block(eps_of=(_as_given, _none)),
+        "no ε in the second norm | Your first norm is right. In the one before the network ε is "
+        "missing, or a constant. → Where does that norm use `eps`?",
+    ),
+    wrong(
+        _block(eps_of=(_none, _as_given)),
+        "no ε in the first norm | Your second norm is right. In the one before attention ε is "
+        "missing. → What is added to the mean square in both?",
+    ),
+    wrong(
+        _block(eps_of=(_default, _as_given)),
+        "ε ignored in the first norm | With the default you're right. With ε = 0.1 your first "
+        "norm still uses a constant. → Where does the norm before attention use `eps`?",
+    ),
+    wrong(
+        _block(base_of=lambda base: 10000.0, eps_of=(_default, _default)),
         "base and ε ignored | With the defaults you're right, and neither argument changes "
         "anything. → Which two arguments does your function never use?",
     ),

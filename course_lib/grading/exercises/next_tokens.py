@@ -221,6 +221,23 @@ def _by_texts(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArra
     return np.mean([text.mean() for text in texts]), bits
 
 
+def _only_loss_by_rows(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+    return (
+        _loss(mean=_by_rows)(logits, ids, documents, n_bytes)[0],
+        _loss()(logits, ids, documents, n_bytes)[1],
+    )
+
+
+def _bits_by_mean_bytes(of: Callable[[NDArray, NDArray], NDArray]) -> Callable[..., Any]:
+    """Return the loss, with its bits divided by the mean number of bytes of some tokens."""
+
+    def computed(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
+        loss, _ = _loss()(logits, ids, documents, n_bytes)
+        return loss, loss / log(2) / n_bytes[of(ids, documents)].mean()
+
+    return computed
+
+
 def _by_real_tokens(logits: NDArray, ids: NDArray, documents: NDArray, n_bytes: NDArray) -> Any:
     loss, bits = _loss()(logits, ids, documents, n_bytes)
     return loss * _inside(documents).sum() / (documents != -1).sum(), bits
@@ -351,14 +368,20 @@ _LOSS_WRONG = [
     ),
     wrong(
         _loss(mean=_by_rows),
-        "a mean of rows | You take the mean of each row first, so that a token in a short row "
-        "counts for more. → How many predictions are there in the whole batch?",
+        "a mean of rows | You take the mean of each row first, so that a token counts for more in "
+        "a row with few predictions. → How many predictions are there in the whole batch?",
     ),
     wrong(
         _by_texts,
         "a mean of texts | Your bits per byte are right. For the loss you take the mean of each "
         "text first, so that a token of a short text counts for more. → How many predictions are "
         "there in the whole batch?",
+    ),
+    wrong(
+        _only_loss_by_rows,
+        "a mean of rows, for the loss | Your bits per byte are right. For the loss you take the "
+        "mean of each row first, so that a token counts for more in a row with few predictions. "
+        "→ How many predictions are there in the whole batch?",
     ),
     wrong(
         _of_all_places,
@@ -398,6 +421,24 @@ _LOSS_WRONG = [
         _bits_by(lambda documents: documents.size),
         "bits of all places | Your loss is right. For the bits you multiply it by the number of "
         "all places, padding among them. → How many predictions count?",
+    ),
+    wrong(
+        _bits_by_mean_bytes(lambda ids, documents: ids),
+        "the mean bytes of all places | Your loss is right. For bits per byte you divide it by "
+        "the mean number of bytes of all places. Some of them aren't predicted: the first of "
+        "each text, and padding. → Over which tokens is the loss a mean?",
+    ),
+    wrong(
+        _bits_by_mean_bytes(lambda ids, documents: ids[documents != -1]),
+        "the mean bytes of all tokens | Your loss is right. For bits per byte you divide it by "
+        "the mean number of bytes of all tokens but padding. The first of each text isn't "
+        "predicted. → Over which tokens is the loss a mean?",
+    ),
+    wrong(
+        _bits_by_mean_bytes(lambda ids, documents: ids[:, 1:]),
+        "the mean bytes of all targets | Your loss is right. For bits per byte you divide it by "
+        "the mean number of bytes of all tokens but the first of each row, whether they count or "
+        "not. → Over which tokens is the loss a mean?",
     ),
     wrong(
         _bits_of_rows,
