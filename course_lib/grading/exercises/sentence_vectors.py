@@ -737,7 +737,7 @@ _SEARCH_WRONG = [
         _search(of_query=_longer(1e-9), of_document=_longer(1e-9)),
         "a little in the length | You add a small number to lengths, or to their product, so that "
         "nothing is divided by 0. All cosines are a little too near 0, and one that is exactly "
-        "`at_least` falls below it then. → Which is the only length that must be replaced by another?",
+        "`at_least` falls below it then. → Which is the only length that must be replaced?",
     ),
     wrong(
         _search(of_query=_longer(1e-6), of_document=_longer(1e-6)),
