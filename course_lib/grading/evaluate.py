@@ -230,8 +230,8 @@ _MESSAGES = {
     "be filled in its place?",
     "changed size during iteration": "The loop's own dictionary or set changes under it. Which "
     "new one could be filled in its place?",
-    "inhomogeneous shape": "Something there is a pair where one array belongs. Which function "
-    "returns two things, such as an output and its weights?",
+    "inhomogeneous shape": "The parts of an array must have one shape. Are these rows of different "
+    "lengths, or is it a pair, such as an output and its weights?",
     "w_1 must have a shape": "Which way round does the function take a matrix, and which way round "
     "is it kept? `.T` turns it.",
     "unhashable type": "What can change can't be a key. Which kind of sequence can't change?",
