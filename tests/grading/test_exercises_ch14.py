@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -195,9 +196,22 @@ def test_a_softmax_for_each_strip_holds_too_much(function: Any) -> None:
     assert words(TILED.if_too_large.partition("→")[2]) in words(report)
 
 
+@pytest.mark.parametrize("which", ["k", "v", "kv"])
+def test_a_copy_of_all_keys_or_values_is_named_as_a_cause(which: str) -> None:
+    def copied(q, k, v, block_q, block_k, window=None):  # type: ignore[no-untyped-def]
+        k, v = (x.copy() if name in which else x for name, x in (("k", k), ("v", v)))
+        return attention_tiles._tiled()(q, k, v, block_q, block_k, window)
+
+    report = check(TILED.id, copied)
+    assert "7 of 8 cases" in words(report)
+    assert "a copy of all keys 4 and one of all values 2" in words(report)
+    assert "So either you copy or change keys or values as a whole" in words(report)
+
+
 @pytest.mark.parametrize("other", TILED.alternatives, ids=lambda other: other.name)
 def test_who_goes_tile_by_tile_stays_well_below_the_limit(other: Any) -> None:
     (long,) = [case for case in TILED.cases if case.memory is not None]
+    assert long.memory is not None
     given = list(long.build().values())
     if other.backend == "torch":
         given = [values.to_tensors(x) for x in given]
@@ -316,6 +330,61 @@ def by_count(q, keys, values, lengths):  # type: ignore[no-untyped-def]
     return output
 
 
+def counted_from(end: Any) -> Any:
+    """Return attention that hides free places, and counts those of new tokens from one end."""
+
+    def attend(q, keys, values, lengths):  # type: ignore[no-untyped-def]
+        n_q, n_max, g = q.shape[2], keys.shape[2], q.shape[1] // keys.shape[1]
+        k, v = keys.repeat(g, axis=1), values.repeat(g, axis=1)
+        mask = np.tril(np.ones((n_q, n_max), bool), k=end(lengths, n_max) - n_q)
+        mask = mask & (np.arange(n_max) < lengths[:, None, None])
+        scores = q @ k.swapaxes(-2, -1) / np.sqrt(q.shape[-1])
+        e = np.exp(np.where(mask[:, None], scores, -np.inf))
+        return e / e.sum(axis=-1, keepdims=True) @ v
+
+    return attend
+
+
+def as_if_h(cut: str, group: str) -> Any:
+    """Return pooling that takes h for the number of heads of keys where it cuts and groups."""
+
+    def convert(w_qkv, n_heads, n_kv_heads, new_kv_heads):  # type: ignore[no-untyped-def]
+        h, h_kv, total = n_heads, n_kv_heads, w_qkv.shape[-1]
+        width = total // (3 * h) if cut in ("thirds", "3h", "first 3h") else total // (h + 2 * h_kv)
+        ends = {"2h": [h, 2 * h], "h_kv": [h, h + h_kv], "first 3h": [h, 2 * h, 3 * h]}
+        ends["3h"] = ends["2h"]
+        parts = np.split(w_qkv, 3 if cut == "thirds" else [width * n for n in ends[cut]], axis=-1)
+        shape = {
+            "by new": (new_kv_heads, -1, width),
+            "by both": (new_kv_heads, h // new_kv_heads, width),
+            "by size": (-1, h // new_kv_heads, width),
+            "width open": (new_kv_heads, h // new_kv_heads, -1),
+        }[group]
+        q, *kv = parts[:3]
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kv = [x.reshape(*x.shape[:-1], *shape).mean(axis=-2) for x in kv]
+        return np.concatenate([q, *(x.reshape(*q.shape[:-1], -1) for x in kv)], axis=-1)
+
+    return convert
+
+
+@pytest.mark.parametrize("cut", ["thirds", "3h", "first 3h", "2h", "h_kv"])
+@pytest.mark.parametrize("group", ["by new", "by both", "by size", "width open"])
+def test_who_counts_h_heads_of_keys_is_told_of_h_kv(cut: str, group: str) -> None:
+    report = check(POOL.id, as_if_h(cut, group))
+    if (cut, group) == ("h_kv", "by new"):
+        assert report.passed
+        return
+    assert "5 of 8 cases" in words(report)
+    (cause,) = {
+        m.hint.partition("→")[0]
+        for m in POOL.misconceptions
+        if words(m.hint.partition("→")[0]) in words(report)
+    }
+    assert "h_kv" in cause
+
+
 @pytest.mark.parametrize(
     ("exercise", "function", "name"),
     [
@@ -328,6 +397,8 @@ def by_count(q, keys, values, lengths):  # type: ignore[no-untyped-def]
         (CACHE, asked_by_get, "null isn't missing"),
         (POOL, groups_of_that_size, "the size of a group"),
         (GROUPED, by_count, "divided by the number of heads of keys"),
+        (GROUPED, counted_from(lambda _, n: n), "places from the end of the cache"),
+        (GROUPED, counted_from(lambda n, _: n.max()), "places from the end of the longest text"),
     ],
     ids=lambda x: x.replace(" ", "_") if isinstance(x, str) else "",
 )
@@ -374,13 +445,18 @@ def test_numbers_in_the_text_are_those_that_come_out() -> None:
     kinds = attention_tiles.tile_kinds(n_q, n_k, block_q, block_k, window)
     assert 1 / 2000 < (kinds > 0).mean() < 1 / 1000
 
-    q, k, _, block_q, block_k = long.build().values()
-    h, n_q, d = q.shape
+    assert long.memory is not None
+    q, k, v, block_q, block_k = long.build().values()
+    h, n_q, _ = q.shape
     n_k = k.shape[1]
     said = f"{n_q} queries of {h} heads see {n_k:,} tokens, in tiles of "
     assert said + rf"${block_q} \times {block_k}$ and without a window" in text
     assert f"may hold {long.memory / 1e6:g} MB at once" in text
-    tile, strip, copy = (8 * h * n / 1e6 for n in (block_q * block_k, block_q * n_k, n_k * d))
+    tile, strip = (8 * h * block_q * n / 1e6 for n in (block_k, n_k))
+    keys, values = k.nbytes / 1e6, v.nbytes / 1e6
     assert f"tile take {tile:.2f} MB, those of a strip {strip:.0f}, and" in text
-    assert f"copy of the keys takes {copy:.0f}." in text
-    assert f"A tile's scores take {tile:.2f}, a whole strip's {strip:.0f}." in TILED.if_too_large
+    assert f"copy of the keys takes {keys:.0f} and one of the values {values:.0f}." in text
+    assert TILED.if_too_large.startswith(
+        f"A tile's scores take {tile:.2f}, a whole strip's {strip:.0f}, a copy of all keys "
+        f"{keys:.0f} and one of all values {values:.0f}."
+    )

@@ -392,8 +392,8 @@ _TILES_WRONG = [
     ),
     wrong(
         _kinds(window_of=lambda window: None if window is None else window + 1),
-        "a window one too wide | Your queries see `window` tokens beside themselves. They are "
-        "counted. → How far back does a window of 1 reach?",
+        "a window one too wide | Your queries see `window` tokens beside themselves. The query is "
+        "one of the tokens that `window` counts. → How far back does a window of 1 reach?",
     ),
     wrong(
         _kinds(window_of=lambda window: None if window is None else max(window - 1, 1)),
@@ -1052,8 +1052,8 @@ _TILED_WRONG = [
                 own, n_k, block_k, None if window is None else window + 1
             ),
         ),
-        "a window one too wide | Your queries see `window` tokens beside themselves. They are "
-        "counted. → How far back does a window of 1 reach?",
+        "a window one too wide | Your queries see `window` tokens beside themselves. The query is "
+        "one of the tokens that `window` counts. → How far back does a window of 1 reach?",
     ),
     wrong(
         _tiled(sees=_seen(-1, 0)),
@@ -1327,6 +1327,8 @@ TILED = Exercise(
     if_too_slow="With a window, most tiles are hidden whole. Whoever visits them all, or makes a "
     "mask for all, is busy with pairs that nobody sees. → Which keys can the first query of a "
     "strip see at the earliest?",
-    if_too_large="A tile's scores take 0.07, a whole strip's 15. Of a tile that is done, m, l and "
-    "o are kept and nothing else. → Which of your arrays grows with the number of keys?",
+    if_too_large="A tile's scores take 0.07, a whole strip's 15, a copy of all keys 4 and one of "
+    "all values 2. So either you copy or change keys or values as a whole, or you hold scores or "
+    "masks of many tiles at once. Cut the tile first, and keep only m, l and o of it. → Which of "
+    "your arrays grows with the number of keys?",
 )

@@ -87,6 +87,18 @@ def _new_alone(lengths: NDArray, n_q: int, n_max: int) -> NDArray:
     return _own_place(lengths, n_q, n_max) & (np.arange(n_max) >= since)
 
 
+def _filled_up_to(
+    end: Callable[[NDArray, int], NDArray],
+) -> Callable[[NDArray, int, int], NDArray]:
+    """Return a mask of filled places, up to a new token's own as counted from one end for all."""
+
+    def sees(lengths: NDArray, n_q: int, n_max: int) -> NDArray:
+        y: NDArray = _filled(lengths, n_q, n_max) & _own_place(end(lengths, n_max), n_q, n_max)
+        return y
+
+    return sees
+
+
 def _last_places(lengths: NDArray, n_q: int, n_max: int) -> NDArray:
     own = n_max - n_q + np.arange(n_q)[:, None]
     place = np.arange(n_max)
@@ -383,6 +395,18 @@ _WRONG = [
         ),
         "the cache's size for the length | Your mask is causal with respect to the last place of "
         "the cache, filled or not. → How full is the cache of each text?",
+    ),
+    wrong(
+        _grouped(sees=_filled_up_to(lambda lengths, n_max: np.full_like(lengths, n_max))),
+        "places from the end of the cache | You hide what isn't filled, but count the new tokens' "
+        "places from the end of the cache, `n_max − n_q + i`, as if every cache were full. → At "
+        "which place does the last new token of a text stand?",
+    ),
+    wrong(
+        _grouped(sees=_filled_up_to(lambda lengths, _: np.full_like(lengths, lengths.max()))),
+        "places from the end of the longest text | You hide what isn't filled, but count the new "
+        "tokens' places from the end of the longest text, `lengths.max() − n_q + i`, in shorter "
+        "ones as well. → At which place does the last new token of each text stand?",
     ),
     wrong(
         _grouped(sees=lambda lengths, n_q, n_max: _own_place(lengths[:1], n_q, n_max)),
@@ -717,15 +741,32 @@ def _by_thirds(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int)
     return np.concatenate([q, k, v], axis=-1)
 
 
-def _keys_like_queries(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
-    width = w_qkv.shape[-1] // (n_heads + 2 * n_kv_heads)
-    q, k, v = np.split(w_qkv, [n_heads * width, 2 * n_heads * width], axis=-1)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the mean of no heads
-        k, v = (
-            _flat(x.reshape(*x.shape[:-1], new_kv_heads, -1, width).mean(axis=-2)) for x in (k, v)
-        )
-    return np.concatenate([q, k, v], axis=-1)
+def _width_by_3h(w_qkv: NDArray, h: int, h_kv: int) -> int:
+    return w_qkv.shape[-1] // (3 * h)
+
+
+def _by_reshape(
+    *,
+    width: Callable[[NDArray, int, int], int] = lambda w_qkv, h, h_kv: (
+        w_qkv.shape[-1] // (h + 2 * h_kv)
+    ),
+    ends: Callable[[int, int], list[int]] = lambda h, h_kv: [h, h + h_kv],
+    thirds: bool = False,
+    shape: Callable[[int, int, int], tuple[int, int, int]] = lambda w, h, new: (new, -1, w),
+) -> Callable[..., Any]:
+    """Cut by a width or by ends that aren't right, and group by a reshape, as far as that goes."""
+
+    def convert(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
+        w = width(w_qkv, n_heads, n_kv_heads)
+        cuts: Any = 3 if thirds else [w * end for end in ends(n_heads, n_kv_heads)]
+        q, k, v, *_ = np.split(w_qkv, cuts, axis=-1)
+        groups = shape(w, n_heads, new_kv_heads)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the mean of no heads
+            k, v = (_flat(x.reshape(*x.shape[:-1], *groups).mean(axis=-2)) for x in (k, v))
+        return np.concatenate([q, k, v], axis=-1)
+
+    return convert
 
 
 def _matrix_only(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
@@ -756,20 +797,6 @@ def _of_rows(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -
         for x in (k, v)
     )
     return np.concatenate([q, k, v], axis=-1)
-
-
-def _of_width(width: Callable[[NDArray, int, int], int]) -> Callable[..., Any]:
-    """Cut by a width that isn't a head's, as far as that goes."""
-
-    def convert(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
-        w = width(w_qkv, n_heads, n_kv_heads)
-        q, k, v = np.split(w_qkv, [n_heads * w, (n_heads + n_kv_heads) * w], axis=-1)
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the mean of no heads
-            k, v = (x.reshape(*x.shape[:-1], new_kv_heads, -1, w).mean(axis=-2) for x in (k, v))
-        return np.concatenate([q, _flat(k), _flat(v)], axis=-1)
-
-    return convert
 
 
 def _together(w_qkv: NDArray, n_heads: int, n_kv_heads: int, new_kv_heads: int) -> Any:
@@ -847,17 +874,17 @@ _POOL_WRONG = [
         "a head of keys until now. → How many heads of keys are to be left?",
     ),
     wrong(
-        _of_width(lambda w_qkv, h, h_kv: w_qkv.shape[-1] // (3 * h)),
+        _by_reshape(width=_width_by_3h),
         "the width by three times h | Your width of a head is that of a layer with as many heads "
         "of keys as of queries. → How many heads lie side by side in all?",
     ),
     wrong(
-        _of_width(lambda w_qkv, h, h_kv: w_qkv.shape[-1] // (h + h_kv)),
+        _by_reshape(width=lambda w_qkv, h, h_kv: w_qkv.shape[-1] // (h + h_kv)),
         "the width by h + h_kv | Your width of a head leaves out the keys or the values when it "
         "counts the heads. → How many heads lie side by side in all?",
     ),
     wrong(
-        _of_width(lambda w_qkv, h, h_kv: w_qkv.shape[0] // h),
+        _by_reshape(width=lambda w_qkv, h, h_kv: w_qkv.shape[0] // h),
         "the width from the rows | You take d / h for the width of a head, from the number of "
         "rows. It isn't given that heads are d / h wide, and a bias has no rows. → What do the "
         "columns tell you?",
@@ -960,13 +987,76 @@ _POOL_WRONG = [
     ),
     wrong(
         _by_thirds,
-        "cut into thirds | You cut the matrix into thirds. They are alike only as long as keys "
-        "have as many heads as queries. → How many heads lie side by side in all?",
+        "fewer heads of keys | Your program stops where there are fewer heads of keys than of "
+        "queries, h_kv < h: it counts h heads of keys, or cuts into thirds. → Which of its lines "
+        "are right only if `n_kv_heads` is `n_heads`?",
     ),
     wrong(
-        _keys_like_queries,
+        _by_reshape(ends=lambda h, h_kv: [h, 2 * h]),
         "as many heads of keys as of queries | You cut the matrix after h and after 2h heads. "
         "There are h_kv heads of keys. → Where do the values begin?",
+    ),
+    wrong(
+        _by_reshape(width=_width_by_3h, thirds=True),
+        "thirds | You cut the matrix into thirds, as if keys and values had h heads each, like "
+        "queries. They have h_kv. → Where do the keys end?",
+    ),
+    wrong(
+        _by_reshape(width=_width_by_3h, ends=lambda h, h_kv: [h, 2 * h]),
+        "h heads of each | You cut the matrix as if keys and values had h heads each, like "
+        "queries. They have h_kv. → How many heads lie side by side in all?",
+    ),
+    wrong(
+        _by_reshape(width=_width_by_3h, ends=lambda h, h_kv: [h, 2 * h, 3 * h]),
+        "h heads of each, up to 3h | You cut three times h heads out of the matrix, and leave the "
+        "last columns out. Keys and values have h_kv heads each. → How many heads lie side by side "
+        "in all?",
+    ),
+    wrong(
+        _by_reshape(
+            width=_width_by_3h,
+            ends=lambda h, h_kv: [h, 2 * h],
+            shape=lambda w, h, new: (new, h // new, -1),
+        ),
+        "h heads of each, and in groups | You cut and group as if keys and values had h heads "
+        "each, like queries. They have h_kv. → How many heads lie side by side in all?",
+    ),
+    wrong(
+        _by_reshape(
+            ends=lambda h, h_kv: [h, 2 * h], shape=lambda w, h, new: (new, h // new, -1)
+        ),
+        "cut after 2h, h heads in groups | Your width of a head is right, and then you cut and "
+        "group as if there were h heads of keys. There are h_kv. → Where do the values begin?",
+    ),
+    wrong(
+        _by_reshape(
+            width=_width_by_3h,
+            ends=lambda h, h_kv: [h, 2 * h],
+            shape=lambda w, h, new: (-1, h // new, w),
+        ),
+        "h heads of each, h / new_kv_heads in a group | You cut and group as if there were h heads "
+        "of keys and h of values, as there are of queries. There are h_kv of each. → How many "
+        "heads lie side by side in all?",
+    ),
+    wrong(
+        _by_reshape(
+            ends=lambda h, h_kv: [h, 2 * h], shape=lambda w, h, new: (-1, h // new, w)
+        ),
+        "cut after 2h, h / new_kv_heads in a group | Your width of a head is right, but you cut "
+        "after h and 2h heads, and put h / `new_kv_heads` into a group. There are h_kv heads of "
+        "keys. → Where do the values begin?",
+    ),
+    wrong(
+        _by_reshape(shape=lambda w, h, new: (new, h // new, -1)),
+        "h heads in groups | Your cuts are right, and then you form groups of h / `new_kv_heads` "
+        "heads, as if there were h heads of keys. There are h_kv. → How many of these go into each "
+        "group?",
+    ),
+    wrong(
+        _by_reshape(shape=lambda w, h, new: (-1, h // new, w)),
+        "h / new_kv_heads in a group | You put h / `new_kv_heads` heads of keys into a group. So "
+        "many query heads will share one, and there are h_kv heads of keys, not h. → How many of "
+        "these go into each group?",
     ),
     wrong(
         _matrix_only,
