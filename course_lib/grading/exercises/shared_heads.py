@@ -752,7 +752,11 @@ def _by_reshape(
     ),
     ends: Callable[[int, int], list[int]] = lambda h, h_kv: [h, h + h_kv],
     thirds: bool = False,
-    shape: Callable[[int, int, int], tuple[int, int, int]] = lambda w, h, new: (new, -1, w),
+    shape: Callable[[int, int, int, int], tuple[int, int, int]] = lambda w, h, h_kv, new: (
+        new,
+        -1,
+        w,
+    ),
 ) -> Callable[..., Any]:
     """Cut by a width or by ends that aren't right, and group by a reshape, as far as that goes."""
 
@@ -760,7 +764,7 @@ def _by_reshape(
         w = width(w_qkv, n_heads, n_kv_heads)
         cuts: Any = 3 if thirds else [w * end for end in ends(n_heads, n_kv_heads)]
         q, k, v, *_ = np.split(w_qkv, cuts, axis=-1)
-        groups = shape(w, n_heads, new_kv_heads)
+        groups = shape(w, n_heads, n_kv_heads, new_kv_heads)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the mean of no heads
             k, v = (_flat(x.reshape(*x.shape[:-1], *groups).mean(axis=-2)) for x in (k, v))
@@ -1016,14 +1020,14 @@ _POOL_WRONG = [
         _by_reshape(
             width=_width_by_3h,
             ends=lambda h, h_kv: [h, 2 * h],
-            shape=lambda w, h, new: (new, h // new, -1),
+            shape=lambda w, h, h_kv, new: (new, h // new, -1),
         ),
         "h heads of each, and in groups | You cut and group as if keys and values had h heads "
         "each, like queries. They have h_kv. → How many heads lie side by side in all?",
     ),
     wrong(
         _by_reshape(
-            ends=lambda h, h_kv: [h, 2 * h], shape=lambda w, h, new: (new, h // new, -1)
+            ends=lambda h, h_kv: [h, 2 * h], shape=lambda w, h, h_kv, new: (new, h // new, -1)
         ),
         "cut after 2h, h heads in groups | Your width of a head is right, and then you cut and "
         "group as if there were h heads of keys. There are h_kv. → Where do the values begin?",
@@ -1032,7 +1036,7 @@ _POOL_WRONG = [
         _by_reshape(
             width=_width_by_3h,
             ends=lambda h, h_kv: [h, 2 * h],
-            shape=lambda w, h, new: (-1, h // new, w),
+            shape=lambda w, h, h_kv, new: (-1, h // new, w),
         ),
         "h heads of each, h / new_kv_heads in a group | You cut and group as if there were h heads "
         "of keys and h of values, as there are of queries. There are h_kv of each. → How many "
@@ -1040,20 +1044,48 @@ _POOL_WRONG = [
     ),
     wrong(
         _by_reshape(
-            ends=lambda h, h_kv: [h, 2 * h], shape=lambda w, h, new: (-1, h // new, w)
+            ends=lambda h, h_kv: [h, 2 * h], shape=lambda w, h, h_kv, new: (-1, h // new, w)
         ),
         "cut after 2h, h / new_kv_heads in a group | Your width of a head is right, but you cut "
         "after h and 2h heads, and put h / `new_kv_heads` into a group. There are h_kv heads of "
         "keys. → Where do the values begin?",
     ),
     wrong(
-        _by_reshape(shape=lambda w, h, new: (new, h // new, -1)),
+        _by_reshape(
+            ends=lambda h, h_kv: [h, 2 * h], shape=lambda w, h, h_kv, new: (new, h_kv // new, -1)
+        ),
+        "cut after 2h, whatever is there in groups | Your groups have h_kv / `new_kv_heads` heads, "
+        "but you cut the matrix after h and after 2h, and there are h_kv heads of keys. → Where do "
+        "the values begin?",
+    ),
+    wrong(
+        _by_reshape(
+            width=_width_by_3h,
+            ends=lambda h, h_kv: [h, 2 * h],
+            shape=lambda w, h, h_kv, new: (new, h_kv // new, -1),
+        ),
+        "h heads of each, whatever is there in groups | Your groups have h_kv / `new_kv_heads` "
+        "heads, but you cut the matrix as if keys and values had h each. They have h_kv. → How "
+        "many heads lie side by side in all?",
+    ),
+    wrong(
+        _by_reshape(
+            width=_width_by_3h,
+            ends=lambda h, h_kv: [h, 2 * h, 3 * h],
+            shape=lambda w, h, h_kv, new: (new, h_kv // new, -1),
+        ),
+        "h heads of each, up to 3h, whatever is there in groups | Your groups have h_kv / "
+        "`new_kv_heads` heads, but you cut three times h heads out of the matrix. Keys and values "
+        "have h_kv each. → How many heads lie side by side in all?",
+    ),
+    wrong(
+        _by_reshape(shape=lambda w, h, h_kv, new: (new, h // new, -1)),
         "h heads in groups | Your cuts are right, and then you form groups of h / `new_kv_heads` "
         "heads, as if there were h heads of keys. There are h_kv. → How many of these go into each "
         "group?",
     ),
     wrong(
-        _by_reshape(shape=lambda w, h, new: (-1, h // new, w)),
+        _by_reshape(shape=lambda w, h, h_kv, new: (-1, h // new, w)),
         "h / new_kv_heads in a group | You put h / `new_kv_heads` heads of keys into a group. So "
         "many query heads will share one, and there are h_kv heads of keys, not h. → How many of "
         "these go into each group?",
