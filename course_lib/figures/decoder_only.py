@@ -233,10 +233,10 @@ the training batches: ends at 4.00. Lines: counts 2.50.
         keys = [("model, held-out topics", _BLUE), ("model, its training batches", _ORANGE)]
         marks = ("- - ", "··· ", "-·- ")
         keys += [(mark + name, MUTED) for (name, _), mark in zip(ordered, marks, strict=False)]
-        for i, (name, colour) in enumerate(keys):
+        for i, (name, colour) in enumerate(reversed(keys)):  # above, where no line can pass
             axes.annotate(
-                name, (0.98, 0.98 - 0.085 * i), xycoords="axes fraction", color=colour, ha="right",
-                va="top", fontsize=10.5,
+                name, (0.0, 1.0), (0, 5 + 16 * i), xycoords="axes fraction",
+                textcoords="offset points", color=colour, va="bottom", fontsize=10.5,
             )  # fmt: skip
         axes.set_xlim(0, float(max(steps.max(), len(training))) * 1.02)
         axes.set_ylim(bottom, top)

@@ -165,7 +165,7 @@ def call(
             stack.enter_context(held)
         _current = guard
         try:
-            _attempt(guard, outcome, function, args, kwargs or {}, names)
+            next(_apart(lambda: _attempt(guard, outcome, function, args, kwargs or {}, names)))
         except _Stop:
             outcome.kind = "stopped"
         finally:
@@ -185,6 +185,16 @@ def call(
     if outcome.kind != "value":
         outcome.value = None
     return outcome
+
+
+def _apart(do: Callable[[], None]) -> Iterator[None]:
+    """Do something where exceptions that are being handled end with it.
+
+    A function stopped in the middle of an ``except`` can leave its exception "being handled", and
+    each traceback that comes later in the notebook would begin with it. A generator has a state of
+    its own for that.
+    """
+    yield do()
 
 
 def _attempt(

@@ -50,7 +50,11 @@ def load_checkpoint(
 
     Examples
     --------
-    >>> load_checkpoint(repo_id="openai-community/gpt2")  # doctest: +SKIP
+    >>> load_checkpoint("a folder", repo_id="openai-community/gpt2")
+    Traceback (most recent call last):
+    ...
+    ValueError: folder or repo_id must be given, and not both; got 'a folder' and \
+'openai-community/gpt2'
     """
     if (folder is None) == (repo_id is None):
         raise ValueError(

@@ -358,6 +358,9 @@ def test_an_endless_loop_is_stopped_and_the_other_cases_are_not_run(loop: Functi
     assert time.monotonic() - start < 5
     assert report.points == 0.0
     assert "still ran after 0.4 seconds and was stopped" in words(report)
+    with pytest.raises(KeyError) as later:
+        {}["the student's next mistake"]
+    assert later.value.__context__ is None
     assert "3 rows of 5 (not run)" in words(report)
     assert sys.gettrace() is None
     assert check("99.centre", right).passed
