@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("chapters", "solutions", "exercises")
 KERNEL = "elsewhere"
 # What Colab surely has. The versions are ours, so that the stored outputs hold.
-PACKAGES = ("ipykernel", "torch", "numpy", "matplotlib", "tqdm")
+# Without ipywidgets the bars of tqdm, which transformers imports, warn in every notebook.
+PACKAGES = ("ipykernel", "ipywidgets", "torch", "numpy", "matplotlib", "tqdm")
 _PIP = ("-m", "pip", "--disable-pip-version-check")
 _LIST = (
     "import importlib.metadata as m, json;"
