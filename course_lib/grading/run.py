@@ -194,7 +194,8 @@ def _apart(do: Callable[[], None]) -> Iterator[None]:
     each traceback that comes later in the notebook would begin with it. A generator has a state of
     its own for that.
     """
-    yield do()
+    do()
+    yield
 
 
 def _attempt(
