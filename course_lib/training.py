@@ -280,7 +280,15 @@ def _seed(seed: int, step: int) -> None:
 
 @contextmanager
 def _left_as_it_was(model: nn.Module, optimizer: Optimizer) -> Iterator[None]:
-    """Give back, when a run ends or fails, what it changes on the side."""
+    """Give back, when a run ends or fails, what it changes on the side.
+
+    Meanwhile PyTorch adds in one order: else the gradients of rows that are looked up more than
+    once differ in their last bits from run to run, where several threads compute them.
+    """
+    order = torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    if all(parameter.device.type == "cpu" for parameter in model.parameters()):
+        torch.use_deterministic_algorithms(True)  # a GPU would complain about much
     modes = [(module, module.training) for module in model.modules()]
     rates = [group["lr"] for group in optimizer.param_groups]
     python, numpy = random.getstate(), np.random.get_state()
@@ -292,6 +300,7 @@ def _left_as_it_was(model: nn.Module, optimizer: Optimizer) -> Iterator[None]:
         random.setstate(python)
         np.random.set_state(numpy)
         _set_rates(optimizer, rates)
+        torch.use_deterministic_algorithms(order, warn_only=warns)
         for module, mode in modes:
             module.training = mode
 

@@ -319,6 +319,33 @@ def test_the_continuation_starts_at_the_checkpoint_and_not_at_the_beginning(
     assert asked == list(range(16, 30))
 
 
+def test_several_threads_give_the_same_weights_each_time() -> None:
+    """Rows that are looked up more than once get the sum of several gradients."""
+
+    class Lookup(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(14, 64, generator=torch.manual_seed(0)))
+
+    ids = torch.randint(0, 14, (64, 11), generator=torch.manual_seed(1))
+    weights = torch.randn(64, 11, 64, generator=torch.manual_seed(2))
+
+    def loss(model: Lookup, ids: Tensor) -> Tensor:
+        assert torch.are_deterministic_algorithms_enabled()  # luck hides what happens without
+        return (8.0 * model.table[ids] * weights).sin().sum()
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        models = [Lookup() for _ in range(20)]
+        for model in models:
+            train(model, lambda step: ids, loss, steps=10, progress=False)
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(model.table, models[0].table) for model in models)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
 def test_an_optimiser_of_ones_own_continues_bit_by_bit(tmp_path: Path) -> None:
     def go(model: nn.Module, **options: Any) -> History:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
