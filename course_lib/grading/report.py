@@ -7,6 +7,7 @@ are the same whenever the same function is checked: no times, no addresses.
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -99,8 +100,12 @@ _HTML = {
 }
 
 
+# A word between asterisks; a product such as ``a * b`` isn't one.
+_EMPHASIS = re.compile(r"(?<![\w*])\*(\S(?:[^*\n]*\S)?)\*(?![\w*])")
+
+
 def _marked_up(block: Block) -> str:
-    """Escape a text; what stands between backticks becomes code."""
+    """Escape a text; what stands between backticks becomes code, between asterisks emphasis."""
     text = html.escape(block.text)
     if block.kind == "evidence":
         return text
@@ -110,7 +115,7 @@ def _marked_up(block: Block) -> str:
     return "".join(
         f'<code style="color:inherit;background:rgba(127,127,127,.12);border:0">{piece}</code>'
         if i % 2
-        else piece
+        else _EMPHASIS.sub(r"<em>\1</em>", piece)
         for i, piece in enumerate(pieces)
     )
 

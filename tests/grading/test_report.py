@@ -205,6 +205,14 @@ def test_a_backtick_without_its_other_half_stays_a_backtick() -> None:
     assert source.count("<code") == 1
 
 
+def test_a_word_between_asterisks_is_emphasised_and_a_product_is_not() -> None:
+    text = "what is *missing*, *may look*, 2 * a * b, x**2, a*b*c, `q *= s * 2` and **kwargs"
+    source = Message([Block("cause", text)])._repr_html_()
+    assert re.findall("<em>(.*?)</em>", source) == ["missing", "may look"]
+    for left in ("2 * a * b", "x**2", "a*b*c", "q *= s * 2", "**kwargs"):
+        assert left in source
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     body = "".join(f"<h2>{i}</h2>{m._repr_html_()}" for i, m in enumerate(messages()))
