@@ -73,6 +73,7 @@ __all__ = [
     "training_flops",
     "training_memory",
     "training_time",
+    "watch_live_bytes",
 ]
 
 _BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "bool": 1}
@@ -1730,12 +1731,42 @@ def live_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
     [20, 40, 40]
     """
     check_callable("function", function)
+    after_each: list[int] = []
+    with watch_live_bytes(after_each.append):
+        function(*args, **kwargs)
+    return after_each
+
+
+def watch_live_bytes(tell: Callable[[int], object]) -> AbstractContextManager[Any]:
+    """Return a context in which `tell` learns after each operation how many bytes are alive.
+
+    Parameters
+    ----------
+    tell : callable
+        Called with what `live_bytes` returns for the operation.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    ValueError
+        If `tell` can't be called.
+
+    Examples
+    --------
+    >>> import torch
+    >>> with watch_live_bytes(print):
+    ...     x = torch.ones(5)
+    20
+    """
+    check_callable("tell", tell)
     from torch import Tensor
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_flatten
 
     alive: dict[int, int] = {}
-    after_each: list[int] = []
 
     def meet(tensors: Any, new: bool) -> None:
         for tensor in tree_flatten(tensors)[0]:
@@ -1743,7 +1774,7 @@ def live_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
                 storage = tensor.untyped_storage()
                 if (where := storage._cdata) not in alive:
                     alive[where] = storage.nbytes() if new else 0
-                    weakref.finalize(storage, alive.pop, where).atexit = False
+                    weakref.finalize(storage, alive.pop, where, None).atexit = False
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(
@@ -1752,12 +1783,10 @@ def live_bytes(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
             meet((args, kwargs), new=False)
             result = func(*args, **(kwargs or {}))
             meet(result, new=True)
-            after_each.append(sum(alive.values()))
+            tell(sum(alive.values()))
             return result
 
-    with Watch():
-        function(*args, **kwargs)
-    return after_each
+    return Watch()
 
 
 class _Kept:

@@ -6,9 +6,10 @@ over, what its operations return is watched instead. Neither sees what C code ta
 
 from __future__ import annotations
 
-import weakref
 from contextlib import AbstractContextManager
 from typing import Any
+
+from course_lib.accounting import watch_live_bytes
 
 # These are the functions themselves: the names in `tracemalloc` refuse while a student's code runs.
 try:
@@ -69,30 +70,11 @@ class Held:
 def _watch(held: Held) -> AbstractContextManager[Any]:
     """Return a context in which `held` learns of the tensors that operations make."""
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_flatten
 
-    alive: dict[int, int] = {}
+    def note(alive: int) -> None:
+        held.most = max(held.most, alive)
 
-    def meet(tensors: Any, new: bool) -> None:
-        for tensor in tree_flatten(tensors)[0]:
-            if isinstance(tensor, torch.Tensor):
-                storage = tensor.untyped_storage()
-                if (where := storage._cdata) not in alive:
-                    alive[where] = storage.nbytes() if new else 0
-                    weakref.finalize(storage, alive.pop, where, None).atexit = False
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            meet((args, kwargs), new=False)
-            result = func(*args, **(kwargs or {}))
-            meet(result, new=True)
-            held.most = max(held.most, sum(alive.values()))
-            return result
-
-    with Watch():  # the first operation loads modules, which isn't to count as a student's time
+    with watch_live_bytes(note):  # the first operation loads modules, not in a student's time
         torch.zeros(1).add(1)
     held.most = 0
-    return Watch()
+    return watch_live_bytes(note)
